@@ -94,6 +94,14 @@ impl Places {
         Ok(())
     }
 
+    /// A job that took a place was not accepted: another may take it.
+    pub(super) fn put_back(&mut self, job: JobId) {
+        if let Some(held) = self.0.iter_mut().find(|held| held.taken.contains(&job)) {
+            held.taken.retain(|taken| *taken != job);
+            held.free += 1;
+        }
+    }
+
     /// A job needs its place no more: it runs, or never will.
     pub(super) fn forget(&mut self, job: JobId) {
         for held in &mut self.0 {

@@ -105,7 +105,7 @@ impl Engine {
             }
             let accepted = shared.accept(job, work, true).await;
             if accepted.as_ref().map_or(true, |accepted| accepted.existing) {
-                lock(&shared.places).forget(job);
+                lock(&shared.places).put_back(job);
             }
             accepted
         })

@@ -2,8 +2,11 @@
 
 use std::task::{Poll, Waker};
 
+use super::references::{MESH, fetch};
 use super::*;
+use crate::engine::outcome::no_references;
 use crate::engine::{Reservation, new_id};
+use crate::plan::FetchedForm;
 
 fn reservation(domain: &str, places: u32) -> Reservation {
     Reservation {
@@ -84,6 +87,25 @@ async fn a_refused_reservation_leaves_the_domains_others() {
         let most = engine.settings().max_running - 1;
         let more = Reservation { places: most, most_of_service: most, ..more };
         assert_eq!(engine.reserve(more).await.unwrap_err().code, FaultCode::QueueFull);
+        rank(&fixture, &engine, "d").await.unwrap();
+        run.abort();
+    }
+}
+
+/// A rank with an input by reference.
+fn with_reference(domain: &str) -> JobRequest {
+    let inputs = vec![fetch("mesh", MESH, FetchedForm::File)];
+    JobRequest { plan: Plan { inputs, ..plan() }, ..of_two(Some(domain)) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_that_is_not_accepted_leaves_its_place_to_another() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 1)).await.is_ok()).await;
+        // Nobody is there who fetches.
+        let refused = engine.submit(with_reference("d")).await.unwrap_err();
+        assert_eq!(refused.code, no_references().code);
         rank(&fixture, &engine, "d").await.unwrap();
         run.abort();
     }
