@@ -11,6 +11,7 @@ use crate::processes::is_alive;
 use crate::ranks::PROGRAM;
 use crate::run::{Said, User, ended};
 use crate::server::{Server, interrupt, until};
+use crate::soap::{Version, key_header, post, wrapper};
 
 /// A service `ring` whose program is a rank of the tests' own programs.
 fn server(max: u32, options: &[&str]) -> Server {
@@ -246,6 +247,20 @@ async fn a_reservation_lapses_and_is_given_back_by_a_server_that_is_killed() {
     }
     let refused = fault(init(&quick, DOMAIN, 0, &credential).await);
     assert!(refused.1.contains("no place of service ring is reserved"), "{refused:?}");
+}
+
+#[test]
+fn a_rank_takes_no_idempotency_key() {
+    let description = "name = 'test'\ncommand = './program'\n[ranks]\nmax = 1\n";
+    let server = Server::of_file("true", description);
+    let rank = format!(
+        "<domain>{DOMAIN}</domain><rank>0</rank><ranks>1</ranks><credential>{}</credential>",
+        "ab".repeat(32)
+    );
+    let keyed = Version::V11.envelope(&key_header("k"), &wrapper("init", &rank));
+    let answer = post(&server, Version::V11, &keyed);
+    answer.assert_fault(Version::V11, "InvalidValue");
+    assert_eq!(answer.text("parameter"), Some("key"), "{answer:#?}");
 }
 
 #[tokio::test]

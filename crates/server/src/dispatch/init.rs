@@ -21,6 +21,11 @@ pub(super) async fn init(
     if service.provider.ranks().is_none() {
         return Err(no_operation(&call.operation));
     }
+    if call.options.key.is_some() {
+        let what = "a rank takes no idempotency key: its domain and its number are the key, and start one job only; \
+                    leave it out";
+        return Err(Fault::new(FaultCode::InvalidValue, what).parameter("key"));
+    }
     let signature = Signature { inputs: rank_parameters().into(), outputs: Vec::new() };
     let is_ours = |argument: &mut Argument| signature.input(&argument.name).is_some();
     let ours: Vec<Argument> = call.arguments.extract_if(.., is_ours).collect();
