@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Fault, FaultCode, JobId, Principal};
+use fishplate_contract::{Fault, FaultCode, JobId, JobState, Principal};
 
 use super::driver::DriverCommand;
 use super::{Engine, EngineInner, lock, storage_fault};
-use crate::store::RunningJobs;
+use crate::store::{JobRecord, RunningJobs};
 
 /// When it is worth trying again where places are taken.
 const RETRY: Duration = Duration::from_secs(1);
@@ -39,7 +39,21 @@ struct HeldPlaces {
 
 /// All that is held.
 #[derive(Debug, Default)]
-pub(super) struct Places(Vec<HeldPlaces>);
+pub(super) struct Places {
+    held: Vec<HeldPlaces>,
+    /// Ranks that are being written into the store.
+    accepting: Vec<AcceptingRank>,
+}
+
+/// A job that took a place, and is being written into the store.
+#[derive(Debug)]
+struct AcceptingRank {
+    job: JobId,
+    domain: String,
+    owner: Principal,
+    /// Its domain was ended meanwhile.
+    is_ended: bool,
+}
 
 impl HeldPlaces {
     fn is(&self, domain: &str, service: &str, owner: &Principal) -> bool {
@@ -49,11 +63,11 @@ impl HeldPlaces {
 
 impl Places {
     fn lapse(&mut self, now: Instant) {
-        for held in self.0.iter_mut().filter(|held| held.free > 0 && held.until <= now) {
+        for held in self.held.iter_mut().filter(|held| held.free > 0 && held.until <= now) {
             tracing::info!(domain = held.of.domain, places = held.free, "a reservation lapsed");
             held.free = 0;
         }
-        self.0.retain(|held| held.free > 0 || !held.taken.is_empty());
+        self.held.retain(|held| held.free > 0 || !held.taken.is_empty());
     }
 
     /// As jobs that run.
@@ -64,12 +78,12 @@ impl Places {
             owner: held.of.owner.clone(),
             count: held.free + held.taken.len() as u64,
         };
-        self.0.iter().map(count).collect()
+        self.held.iter().map(count).collect()
     }
 
     /// Jobs that have their places and were not claimed yet.
     pub(super) fn taken(&self) -> Vec<JobId> {
-        self.0.iter().flat_map(|held| held.taken.iter().copied()).collect()
+        self.held.iter().flat_map(|held| held.taken.iter().copied()).collect()
     }
 
     /// A job takes a place.
@@ -81,7 +95,8 @@ impl Places {
         job: JobId,
     ) -> Result<(), Fault> {
         self.lapse(Instant::now());
-        let held = self.0.iter_mut().find(|held| held.is(domain, service, owner) && held.free > 0);
+        let held =
+            self.held.iter_mut().find(|held| held.is(domain, service, owner) && held.free > 0);
         let held = held.ok_or_else(|| {
             let what = format!(
                 "no place of service {service} is reserved for this domain any more, or all are taken: \
@@ -91,26 +106,35 @@ impl Places {
         })?;
         held.free -= 1;
         held.taken.push(job);
+        let (domain, owner) = (domain.to_owned(), owner.clone());
+        self.accepting.push(AcceptingRank { job, domain, owner, is_ended: false });
         Ok(())
     }
 
-    /// A job that took a place was not accepted: another may take it.
-    pub(super) fn put_back(&mut self, job: JobId) {
-        if let Some(held) = self.0.iter_mut().find(|held| held.taken.contains(&job)) {
-            held.taken.retain(|taken| *taken != job);
-            held.free += 1;
+    /// A job that took a place is in the store, or is refused and leaves the place to another; whether its domain was ended
+    /// meanwhile.
+    pub(super) fn accepted(&mut self, job: JobId, is_refused: bool) -> bool {
+        let at = self.accepting.iter().position(|rank| rank.job == job);
+        let is_ended = at.is_some_and(|at| self.accepting.swap_remove(at).is_ended);
+        if is_refused {
+            let held = self.held.iter_mut().find(|held| held.taken.contains(&job));
+            if let Some(held) = held.filter(|_| !is_ended) {
+                held.free += 1;
+            }
+            self.forget(job);
         }
+        is_ended
     }
 
     /// A job needs its place no more: it runs, or never will.
     pub(super) fn forget(&mut self, job: JobId) {
-        for held in &mut self.0 {
+        for held in &mut self.held {
             held.taken.retain(|taken| *taken != job);
         }
     }
 
     fn give_back(&mut self, which: impl Fn(&HeldPlaces) -> bool) -> u64 {
-        let its = self.0.iter_mut().filter(|held| which(held));
+        let its = self.held.iter_mut().filter(|held| which(held));
         its.map(|held| std::mem::take(&mut held.free)).sum()
     }
 }
@@ -135,13 +159,17 @@ impl Engine {
         let unchecked = {
             let mut places = lock(&shared.places);
             places.lapse(now);
-            if places.0.iter().any(|held| held.is(&wanted.domain, &wanted.service, &wanted.owner)) {
+            if places
+                .held
+                .iter()
+                .any(|held| held.is(&wanted.domain, &wanted.service, &wanted.owner))
+            {
                 let what = "places of this service are reserved for this domain already";
                 return Err(Fault::new(FaultCode::InvalidValue, what).parameter("domain"));
             }
             // Held before anything is counted, so that nothing is claimed meanwhile.
             let (of, free) = (wanted.clone(), u64::from(wanted.places));
-            places.0.push(HeldPlaces { of, free, taken: Vec::new(), until: now + lease });
+            places.held.push(HeldPlaces { of, free, taken: Vec::new(), until: now + lease });
             UncheckedPlaces { engine: self, of: Some(&wanted) }
         };
         let running = shared.store.read(|t| t.running()).await;
@@ -150,12 +178,16 @@ impl Engine {
         Ok(lease)
     }
 
-    /// Gives back what is held for a domain and not taken; how many places that is.
-    pub fn give_back(&self, domain: &str, owner: &Principal) -> u64 {
-        self.give_back_of(|held| held.of.domain == domain && held.of.owner == *owner)
+    /// Gives back what is held for a domain and not taken; how many places that is. Its ranks that are being accepted
+    /// are killed as soon as they are in the store: nobody finds them there before.
+    pub fn end_domain(&self, domain: &str, owner: &Principal) -> u64 {
+        for rank in &mut lock(&self.shared.places).accepting {
+            rank.is_ended |= rank.domain == domain && rank.owner == *owner;
+        }
+        self.give_back(|held| held.of.domain == domain && held.of.owner == *owner)
     }
 
-    fn give_back_of(&self, which: impl Fn(&HeldPlaces) -> bool) -> u64 {
+    fn give_back(&self, which: impl Fn(&HeldPlaces) -> bool) -> u64 {
         let count = lock(&self.shared.places).give_back(which);
         if count > 0 {
             let _ = self.shared.orders.send(DriverCommand::Claim);
@@ -180,7 +212,7 @@ impl UncheckedPlaces<'_> {
 impl Drop for UncheckedPlaces<'_> {
     fn drop(&mut self) {
         if let Some(of) = self.of {
-            self.engine.give_back_of(|held| held.is(&of.domain, &of.service, &of.owner));
+            self.engine.give_back(|held| held.is(&of.domain, &of.service, &of.owner));
         }
     }
 }
@@ -194,6 +226,33 @@ struct PlaceBound {
 }
 
 impl EngineInner {
+    /// Gives back the places of ranks that ended without having been claimed here: another process may have ended them.
+    pub(super) async fn forget_ended_ranks(&self) {
+        let waiting: Vec<JobId> = {
+            let places = lock(&self.places);
+            let is_written = |job: &JobId| places.accepting.iter().all(|rank| rank.job != *job);
+            places.taken().into_iter().filter(is_written).collect()
+        };
+        if waiting.is_empty() {
+            return;
+        }
+        let ended = self.store.read(move |t| {
+            let mut ended = Vec::new();
+            for job in waiting {
+                let waits =
+                    |of: JobRecord| matches!(of.state, JobState::Fetching | JobState::Queued);
+                if !t.find(job)?.is_some_and(waits) {
+                    ended.push(job);
+                }
+            }
+            Ok(ended)
+        });
+        match ended.await {
+            Ok(ended) => ended.into_iter().for_each(|job| lock(&self.places).forget(job)),
+            Err(error) => tracing::error!(%error, "it can't be seen which ranks have ended"),
+        }
+    }
+
     fn place_bounds(&self, wanted: &Reservation) -> impl Iterator<Item = PlaceBound> + use<> {
         let bounds = [
             PlaceBound {

@@ -227,7 +227,7 @@ impl Asked<'_> {
 
     async fn end(&self) -> Outcome {
         let Self { host, owner, domain } = *self;
-        let places = host.engine.give_back(&domain.to_string(), owner);
+        let places = host.engine.end_domain(&domain.to_string(), owner);
         // One that is not known any more has nothing to be ended.
         let members = host.domains.members(domain, owner).unwrap_or_default();
         for member in members.values() {

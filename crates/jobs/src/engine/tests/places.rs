@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use super::references::{MESH, fetch};
+use super::references::{MESH, fetch, with_stager};
 use super::*;
 use crate::engine::outcome::no_references;
 use crate::engine::{Reservation, new_id};
@@ -48,8 +48,8 @@ async fn a_place_that_is_held_is_a_ranks_and_nobody_elses() {
         assert_eq!(state(&engine, other.job), JobState::Queued);
         assert_eq!(rank(&fixture, &engine, "e").await.unwrap_err().code, FaultCode::InvalidValue);
         // What was not taken is given back, and goes to who waits.
-        assert_eq!(engine.give_back("d", &Principal::named("ada")), 0);
-        assert_eq!(engine.give_back("d", &owner), 1);
+        assert_eq!(engine.end_domain("d", &Principal::named("ada")), 0);
+        assert_eq!(engine.end_domain("d", &owner), 1);
         assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
         assert!(rank(&fixture, &engine, "d").await.is_err());
         run.abort();
@@ -112,11 +112,61 @@ async fn a_rank_that_is_not_accepted_leaves_its_place_to_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rank_whose_data_can_not_be_fetched_keeps_no_place() {
+    for fixture in Fixture::each(3) {
+        let (engine, stager) = with_stager(&fixture);
+        stager.fail(MESH, Fault::new(FaultCode::Internal, "gone"));
+        let (engine, run) = run(engine);
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        let job = engine.submit(with_reference("d")).await.unwrap();
+        assert_eq!(engine.wait(job).await.unwrap().state(), JobState::Failed);
+        engine.end_domain("d", &Principal::anonymous());
+        engine.reserve(reservation("e", 2)).await.unwrap();
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_that_another_process_ended_keeps_no_place() {
+    for fixture in Fixture::each(3) {
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(MESH);
+        let (engine, run) = run(engine);
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        let job = engine.submit(with_reference("d")).await.unwrap().job;
+        engine.end_domain("d", &Principal::anonymous());
+        fixture.engine().kill(&Principal::anonymous(), "s", job).await.unwrap();
+        until("it is seen", async || engine.reserve(reservation("e", 2)).await.is_ok()).await;
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_that_is_accepted_after_the_end_of_its_domain_is_killed() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        let job = new_id().unwrap();
+        fixture.executor.script(job, vec![Observation::Running { started: Timestamp(1) }]);
+        let mut accepted = Box::pin(engine.submit_as(job, of_two(Some("d"))));
+        assert!(polled(accepted.as_mut()).is_pending());
+        assert_eq!(engine.end_domain("d", &Principal::anonymous()), 1);
+        // Though the caller hangs up.
+        drop(accepted);
+        let is_killed = async || {
+            engine.shared.find(job).await.unwrap().is_some_and(|of| of.state == JobState::Killed)
+        };
+        until("it is killed", is_killed).await;
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_hangs_up_holds_no_places() {
     for fixture in Fixture::each(3) {
         let (engine, run) = fixture.running();
         until("it works", async || engine.reserve(reservation("d", 1)).await.is_ok()).await;
-        engine.give_back("d", &Principal::anonymous());
+        engine.end_domain("d", &Principal::anonymous());
         let is_held = || !lock(&engine.shared.places).held(std::time::Instant::now()).is_empty();
         until("it is hung up while it is looked", async || {
             let mut waits = std::pin::pin!(engine.reserve(reservation("d", 2)));
@@ -126,7 +176,7 @@ async fn who_hangs_up_holds_no_places() {
             }
             // It may be faster than we.
             if state.is_ready() {
-                engine.give_back("d", &Principal::anonymous());
+                engine.end_domain("d", &Principal::anonymous());
             }
             state.is_pending()
         })

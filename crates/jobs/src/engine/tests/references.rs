@@ -29,7 +29,7 @@ async fn status(engine: &Engine, job: JobId) -> fishplate_contract::JobReport {
     engine.status(&Principal::anonymous(), "s", job).await.unwrap()
 }
 
-fn with_stager(fixture: &Fixture) -> (Engine, Arc<FakeStager>) {
+pub(super) fn with_stager(fixture: &Fixture) -> (Engine, Arc<FakeStager>) {
     let stager = Arc::new(FakeStager::default());
     stager.put(MESH, b"a mesh");
     stager.put(GRID, b"a grid");
