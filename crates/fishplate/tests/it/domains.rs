@@ -238,6 +238,16 @@ async fn a_reservation_lapses_and_is_given_back_by_a_server_that_is_killed() {
     assert_eq!(at.end(OTHER).await.unwrap(), 0);
     at.reserve(DOMAIN, "ring", 2).await.unwrap();
 
+    // Who is refused leaves nothing behind, and others are forgotten only when their ranks can't come any more.
+    let brief = self::server(2, &["--limit", "retention=1ms"]);
+    let at = domains(&brief).await;
+    at.reserve(DOMAIN, "ring", 1).await.unwrap();
+    assert!(at.reserve(OTHER, "ring", 2).await.is_err());
+    assert!(at.members(OTHER).await.is_err());
+    at.reserve(OTHER, "ring", 1).await.unwrap();
+    init(&brief, DOMAIN, 0, &credential).await.unwrap();
+    at.end(DOMAIN).await.unwrap();
+
     let quick = self::server(2, &["--limit", "reservation_lease=10ms"]);
     let at = domains(&quick).await;
     at.reserve(DOMAIN, "ring", 2).await.unwrap();
