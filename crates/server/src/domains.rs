@@ -179,9 +179,9 @@ impl Domains {
     }
 
     /// A rank was not started after all.
-    pub fn withdraw(&self, new: &NewRank) {
+    pub fn withdraw(&self, new: &NewRank, job: JobId) {
         if let Some(entry) = self.lock().get_mut(&new.domain) {
-            entry.members.remove(&new.rank);
+            entry.members.retain(|rank, member| *rank != new.rank || member.job != job);
         }
     }
 
@@ -252,6 +252,23 @@ impl Domains {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(directory),
         }
+    }
+}
+
+/// A rank that is to be started: withdrawn unless it is, also if the caller hangs up.
+#[derive(Debug)]
+pub struct EnteredRank<'a>(pub &'a Domains, pub &'a NewRank, pub JobId);
+
+impl EnteredRank<'_> {
+    /// It is on its way.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for EnteredRank<'_> {
+    fn drop(&mut self) {
+        self.0.withdraw(self.1, self.2);
     }
 }
 

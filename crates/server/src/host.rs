@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use fishplate_contract::{Fault, Interface, Principal, Service};
 use fishplate_jobs::engine::Engine;
@@ -23,6 +24,9 @@ use crate::memory::MessageMemory;
 use crate::providers::functions::FunctionSlots;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
+
+/// How long ranks that were started may take until they have joined their domain, at least.
+const JOIN_TIME: Duration = Duration::from_secs(300);
 
 /// What a server serves, and with what.
 #[derive(Debug)]
@@ -111,7 +115,8 @@ impl Host {
             }),
             domains: Domains::new(
                 engine.settings().data.join("domains"),
-                engine.settings().retention,
+                // Its ranks have time to take their places, and to join.
+                engine.settings().retention.max(engine.settings().reservation_lease + JOIN_TIME),
             ),
             engine,
             data,

@@ -11,6 +11,7 @@ use crate::processes::is_alive;
 use crate::ranks::PROGRAM;
 use crate::run::{Said, User, ended};
 use crate::server::{Server, interrupt, until};
+use crate::soap::{Version, key_header, post, wrapper};
 
 /// A service `ring` whose program is a rank of the tests' own programs.
 fn server(max: u32, options: &[&str]) -> Server {
@@ -237,6 +238,16 @@ async fn a_reservation_lapses_and_is_given_back_by_a_server_that_is_killed() {
     assert_eq!(at.end(OTHER).await.unwrap(), 0);
     at.reserve(DOMAIN, "ring", 2).await.unwrap();
 
+    // Who is refused leaves nothing behind, and others are forgotten only when their ranks can't come any more.
+    let brief = self::server(2, &["--limit", "retention=1ms"]);
+    let at = domains(&brief).await;
+    at.reserve(DOMAIN, "ring", 1).await.unwrap();
+    assert!(at.reserve(OTHER, "ring", 2).await.is_err());
+    assert!(at.members(OTHER).await.is_err());
+    at.reserve(OTHER, "ring", 1).await.unwrap();
+    init(&brief, DOMAIN, 0, &credential).await.unwrap();
+    at.end(DOMAIN).await.unwrap();
+
     let quick = self::server(2, &["--limit", "reservation_lease=10ms"]);
     let at = domains(&quick).await;
     at.reserve(DOMAIN, "ring", 2).await.unwrap();
@@ -246,6 +257,20 @@ async fn a_reservation_lapses_and_is_given_back_by_a_server_that_is_killed() {
     }
     let refused = fault(init(&quick, DOMAIN, 0, &credential).await);
     assert!(refused.1.contains("no place of service ring is reserved"), "{refused:?}");
+}
+
+#[test]
+fn a_rank_takes_no_idempotency_key() {
+    let description = "name = 'test'\ncommand = './program'\n[ranks]\nmax = 1\n";
+    let server = Server::of_file("true", description);
+    let rank = format!(
+        "<domain>{DOMAIN}</domain><rank>0</rank><ranks>1</ranks><credential>{}</credential>",
+        "ab".repeat(32)
+    );
+    let keyed = Version::V11.envelope(&key_header("k"), &wrapper("init", &rank));
+    let answer = post(&server, Version::V11, &keyed);
+    answer.assert_fault(Version::V11, "InvalidValue");
+    assert_eq!(answer.text("parameter"), Some("key"), "{answer:#?}");
 }
 
 #[tokio::test]

@@ -520,6 +520,8 @@ impl EngineInner {
         mut completion: Completion,
     ) {
         completion.note(self.clock.now());
+        // A rank whose data could not be fetched was never claimed.
+        lock(&self.places).forget(job);
         let completion = Arc::new(completion);
         let deliver = self.delivers_whole(job, &completion);
         let release = deliver.then(|| Release::begin(self));
@@ -682,6 +684,7 @@ impl EngineInner {
             if let Err(error) = shared.store.write(false, move |t| t.renew(&me, lease)).await {
                 tracing::error!(%error, "leases were not renewed");
             }
+            shared.forget_ended_ranks().await;
             if look.to_fetch {
                 shared.claim_fetches(shared.fetch_request()).await;
             }

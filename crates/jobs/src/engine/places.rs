@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Fault, FaultCode, JobId, Principal};
+use fishplate_contract::{Fault, FaultCode, JobId, JobState, Principal};
 
 use super::driver::DriverCommand;
 use super::{Engine, EngineInner, lock, storage_fault};
-use crate::store::RunningJobs;
+use crate::store::{JobRecord, RunningJobs};
 
 /// When it is worth trying again where places are taken.
 const RETRY: Duration = Duration::from_secs(1);
@@ -39,7 +39,21 @@ struct HeldPlaces {
 
 /// All that is held.
 #[derive(Debug, Default)]
-pub(super) struct Places(Vec<HeldPlaces>);
+pub(super) struct Places {
+    held: Vec<HeldPlaces>,
+    /// Ranks that are being written into the store.
+    accepting: Vec<AcceptingRank>,
+}
+
+/// A job that took a place, and is being written into the store.
+#[derive(Debug)]
+struct AcceptingRank {
+    job: JobId,
+    domain: String,
+    owner: Principal,
+    /// Its domain was ended meanwhile.
+    is_ended: bool,
+}
 
 impl HeldPlaces {
     fn is(&self, domain: &str, service: &str, owner: &Principal) -> bool {
@@ -49,11 +63,11 @@ impl HeldPlaces {
 
 impl Places {
     fn lapse(&mut self, now: Instant) {
-        for held in self.0.iter_mut().filter(|held| held.free > 0 && held.until <= now) {
+        for held in self.held.iter_mut().filter(|held| held.free > 0 && held.until <= now) {
             tracing::info!(domain = held.of.domain, places = held.free, "a reservation lapsed");
             held.free = 0;
         }
-        self.0.retain(|held| held.free > 0 || !held.taken.is_empty());
+        self.held.retain(|held| held.free > 0 || !held.taken.is_empty());
     }
 
     /// As jobs that run.
@@ -64,12 +78,12 @@ impl Places {
             owner: held.of.owner.clone(),
             count: held.free + held.taken.len() as u64,
         };
-        self.0.iter().map(count).collect()
+        self.held.iter().map(count).collect()
     }
 
     /// Jobs that have their places and were not claimed yet.
     pub(super) fn taken(&self) -> Vec<JobId> {
-        self.0.iter().flat_map(|held| held.taken.iter().copied()).collect()
+        self.held.iter().flat_map(|held| held.taken.iter().copied()).collect()
     }
 
     /// A job takes a place.
@@ -81,7 +95,8 @@ impl Places {
         job: JobId,
     ) -> Result<(), Fault> {
         self.lapse(Instant::now());
-        let held = self.0.iter_mut().find(|held| held.is(domain, service, owner) && held.free > 0);
+        let held =
+            self.held.iter_mut().find(|held| held.is(domain, service, owner) && held.free > 0);
         let held = held.ok_or_else(|| {
             let what = format!(
                 "no place of service {service} is reserved for this domain any more, or all are taken: \
@@ -91,19 +106,35 @@ impl Places {
         })?;
         held.free -= 1;
         held.taken.push(job);
+        let (domain, owner) = (domain.to_owned(), owner.clone());
+        self.accepting.push(AcceptingRank { job, domain, owner, is_ended: false });
         Ok(())
+    }
+
+    /// A job that took a place is in the store, or is refused and leaves the place to another; whether its domain was ended
+    /// meanwhile.
+    pub(super) fn accepted(&mut self, job: JobId, is_refused: bool) -> bool {
+        let at = self.accepting.iter().position(|rank| rank.job == job);
+        let is_ended = at.is_some_and(|at| self.accepting.swap_remove(at).is_ended);
+        if is_refused {
+            let held = self.held.iter_mut().find(|held| held.taken.contains(&job));
+            if let Some(held) = held.filter(|_| !is_ended) {
+                held.free += 1;
+            }
+            self.forget(job);
+        }
+        is_ended
     }
 
     /// A job needs its place no more: it runs, or never will.
     pub(super) fn forget(&mut self, job: JobId) {
-        for held in &mut self.0 {
+        for held in &mut self.held {
             held.taken.retain(|taken| *taken != job);
         }
     }
 
-    fn give_back(&mut self, domain: &str, owner: &Principal) -> u64 {
-        let its = self.0.iter_mut();
-        let its = its.filter(|held| held.of.domain == domain && held.of.owner == *owner);
+    fn give_back(&mut self, which: impl Fn(&HeldPlaces) -> bool) -> u64 {
+        let its = self.held.iter_mut().filter(|held| which(held));
         its.map(|held| std::mem::take(&mut held.free)).sum()
     }
 }
@@ -120,35 +151,44 @@ impl Engine {
             return Err(Fault::new(FaultCode::NotSupported, what));
         }
         shared.check_room().await?;
+        shared.can_ever_have(&wanted)?;
         // One at a time: what one is refused, another has.
         let _turn = shared.reserving.lock().await;
         let lease = shared.settings.reservation_lease;
         let now = Instant::now();
-        {
+        let unchecked = {
             let mut places = lock(&shared.places);
             places.lapse(now);
-            if places.0.iter().any(|held| held.is(&wanted.domain, &wanted.service, &wanted.owner)) {
+            if places
+                .held
+                .iter()
+                .any(|held| held.is(&wanted.domain, &wanted.service, &wanted.owner))
+            {
                 let what = "places of this service are reserved for this domain already";
                 return Err(Fault::new(FaultCode::InvalidValue, what).parameter("domain"));
             }
             // Held before anything is counted, so that nothing is claimed meanwhile.
             let (of, free) = (wanted.clone(), u64::from(wanted.places));
-            places.0.push(HeldPlaces { of, free, taken: Vec::new(), until: now + lease });
-        }
-        let checked = match shared.store.read(|t| t.running()).await {
-            Ok(running) => shared.has_places(&wanted, &running),
-            Err(error) => Err(storage_fault(&error)),
+            places.held.push(HeldPlaces { of, free, taken: Vec::new(), until: now + lease });
+            UncheckedPlaces { engine: self, of: Some(&wanted) }
         };
-        if let Err(fault) = checked {
-            self.give_back(&wanted.domain, &wanted.owner);
-            return Err(fault);
-        }
+        let running = shared.store.read(|t| t.running()).await;
+        shared.has_places(&wanted, &running.map_err(|error| storage_fault(&error))?)?;
+        unchecked.keep();
         Ok(lease)
     }
 
-    /// Gives back what is held for a domain and not taken; how many places that is.
-    pub fn give_back(&self, domain: &str, owner: &Principal) -> u64 {
-        let count = lock(&self.shared.places).give_back(domain, owner);
+    /// Gives back what is held for a domain and not taken; how many places that is. Its ranks that are being accepted
+    /// are killed as soon as they are in the store: nobody finds them there before.
+    pub fn end_domain(&self, domain: &str, owner: &Principal) -> u64 {
+        for rank in &mut lock(&self.shared.places).accepting {
+            rank.is_ended |= rank.domain == domain && rank.owner == *owner;
+        }
+        self.give_back(|held| held.of.domain == domain && held.of.owner == *owner)
+    }
+
+    fn give_back(&self, which: impl Fn(&HeldPlaces) -> bool) -> u64 {
+        let count = lock(&self.shared.places).give_back(which);
         if count > 0 {
             let _ = self.shared.orders.send(DriverCommand::Claim);
         }
@@ -156,54 +196,115 @@ impl Engine {
     }
 }
 
+/// Places that are held though nobody knows yet whether they can be; given back unless they are kept, also if who wants
+/// them hangs up.
+struct UncheckedPlaces<'a> {
+    engine: &'a Engine,
+    of: Option<&'a Reservation>,
+}
+
+impl UncheckedPlaces<'_> {
+    fn keep(mut self) {
+        self.of = None;
+    }
+}
+
+impl Drop for UncheckedPlaces<'_> {
+    fn drop(&mut self) {
+        if let Some(of) = self.of {
+            self.engine.give_back(|held| held.is(&of.domain, &of.service, &of.owner));
+        }
+    }
+}
+
+/// How many jobs of a kind may run at once.
+struct PlaceBound {
+    limit: &'static str,
+    whose: &'static str,
+    most: u64,
+    counts: fn(&Reservation, &RunningJobs) -> bool,
+}
+
 impl EngineInner {
+    /// Gives back the places of ranks that ended without having been claimed here: another process may have ended them.
+    pub(super) async fn forget_ended_ranks(&self) {
+        let waiting: Vec<JobId> = {
+            let places = lock(&self.places);
+            let is_written = |job: &JobId| places.accepting.iter().all(|rank| rank.job != *job);
+            places.taken().into_iter().filter(is_written).collect()
+        };
+        if waiting.is_empty() {
+            return;
+        }
+        let ended = self.store.read(move |t| {
+            let mut ended = Vec::new();
+            for job in waiting {
+                let waits =
+                    |of: JobRecord| matches!(of.state, JobState::Fetching | JobState::Queued);
+                if !t.find(job)?.is_some_and(waits) {
+                    ended.push(job);
+                }
+            }
+            Ok(ended)
+        });
+        match ended.await {
+            Ok(ended) => ended.into_iter().for_each(|job| lock(&self.places).forget(job)),
+            Err(error) => tracing::error!(%error, "it can't be seen which ranks have ended"),
+        }
+    }
+
+    fn place_bounds(&self, wanted: &Reservation) -> impl Iterator<Item = PlaceBound> + use<> {
+        let bounds = [
+            PlaceBound {
+                limit: "max_running",
+                whose: "of this server",
+                most: self.settings.max_running.into(),
+                counts: |_, _| true,
+            },
+            PlaceBound {
+                limit: "ranks",
+                whose: "of this service",
+                most: wanted.most_of_service.into(),
+                counts: |wanted, of| of.service == wanted.service,
+            },
+        ];
+        let most = self.quotas().of(wanted.owner.as_str()).running;
+        let of_owner = most.map(|most| PlaceBound {
+            limit: "owner_running",
+            whose: "of yours",
+            most,
+            counts: |wanted, of| of.owner == wanted.owner,
+        });
+        bounds.into_iter().chain(of_owner)
+    }
+
+    /// Whether no bound would be exceeded if nothing ran.
+    fn can_ever_have(&self, wanted: &Reservation) -> Result<(), Fault> {
+        let places = u64::from(wanted.places);
+        let Some(bound) = self.place_bounds(wanted).find(|bound| places > bound.most) else {
+            return Ok(());
+        };
+        let PlaceBound { limit, whose, most, .. } = bound;
+        let what = format!("{places} places are wanted, and {most} jobs {whose} may run at once");
+        Err(Fault::new(FaultCode::InvalidValue, what).parameter("ranks").limit(limit, most))
+    }
+
     /// Whether no bound is exceeded, with all that is held.
     fn has_places(&self, wanted: &Reservation, running: &[RunningJobs]) -> Result<(), Fault> {
         let held = lock(&self.places).held(Instant::now());
-        let busy = |counts: &dyn Fn(&RunningJobs) -> bool| -> u64 {
-            running.iter().chain(&held).filter(|of| counts(of)).map(|of| of.count).sum()
-        };
-        let places = u64::from(wanted.places);
-        let bounds = [
-            (
-                "max_running",
-                "of this server",
-                Some(self.settings.max_running.into()),
-                busy(&|_| true),
-            ),
-            (
-                "ranks",
-                "of this service",
-                Some(wanted.most_of_service.into()),
-                busy(&|of| of.service == wanted.service),
-            ),
-            (
-                "owner_running",
-                "of yours",
-                self.quotas().of(wanted.owner.as_str()).running,
-                busy(&|of| of.owner == wanted.owner),
-            ),
-        ];
-        let mut bounds = bounds
-            .into_iter()
-            .filter_map(|(limit, whose, most, busy)| most.map(|most| (limit, whose, most, busy)));
-        // What can never be comes before what is taken now.
-        let never = bounds.clone().find(|(_, _, most, _)| places > *most);
-        if let Some((limit, whose, most, _)) = never {
-            let what =
-                format!("{places} places are wanted, and {most} jobs {whose} may run at once");
-            let fault = Fault::new(FaultCode::InvalidValue, what).parameter("ranks");
-            return Err(fault.limit(limit, most));
-        }
-        let taken = bounds.find(|(_, _, most, busy)| busy > most);
-        if let Some((limit, whose, most, busy)) = taken {
-            // What is wanted is among them.
-            let free = (most + places).saturating_sub(busy);
-            let what = format!(
-                "{places} places are wanted, and of the {most} for jobs {whose} {free} are free now"
-            );
-            let fault = Fault::new(FaultCode::QueueFull, what).limit(limit, most);
-            return Err(fault.retry_after(RETRY));
+        for PlaceBound { limit, whose, most, counts } in self.place_bounds(wanted) {
+            let counted = running.iter().chain(&held).filter(|of| counts(wanted, of));
+            let busy: u64 = counted.map(|of| of.count).sum();
+            if busy > most {
+                // What is wanted is among them.
+                let places = u64::from(wanted.places);
+                let free = (most + places).saturating_sub(busy);
+                let what = format!(
+                    "{places} places are wanted, and of the {most} for jobs {whose} {free} are free now"
+                );
+                let fault = Fault::new(FaultCode::QueueFull, what).limit(limit, most);
+                return Err(fault.retry_after(RETRY));
+            }
         }
         Ok(())
     }

@@ -98,14 +98,21 @@ impl Engine {
     /// # Errors
     /// As [`Engine::submit`].
     pub async fn submit_as(&self, job: JobId, work: JobRequest) -> Result<AcceptedJob, Fault> {
-        let shared = Arc::clone(&self.shared);
+        let engine = self.clone();
         accepting(async move {
+            let shared = &engine.shared;
+            let (owner, service) = (work.owner.clone(), work.service.clone());
             if let Some(domain) = &work.domain {
                 lock(&shared.places).take(domain, &work.service, &work.owner, job)?;
             }
             let accepted = shared.accept(job, work, true).await;
-            if accepted.as_ref().map_or(true, |accepted| accepted.existing) {
-                lock(&shared.places).forget(job);
+            let is_refused = accepted.as_ref().map_or(true, |accepted| accepted.existing);
+            let is_ended = lock(&shared.places).accepted(job, is_refused);
+            if is_ended && !is_refused {
+                let killed = engine.kill(&owner, &service, job).await;
+                let _ = killed.inspect_err(
+                    |fault| tracing::error!(%job, %fault, "a rank of an ended domain runs on"),
+                );
             }
             accepted
         })

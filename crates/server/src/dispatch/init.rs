@@ -9,7 +9,7 @@ use fishplate_ranks::{Credential, DomainId};
 use super::perform::{note_session, work};
 use super::provider::no_operation;
 use super::scalars::Scalars;
-use crate::domains::NewRank;
+use crate::domains::{EnteredRank, NewRank};
 use crate::host::{Host, ServiceEntry};
 
 /// Starts a rank; its job.
@@ -21,6 +21,11 @@ pub(super) async fn init(
     if service.provider.ranks().is_none() {
         return Err(no_operation(&call.operation));
     }
+    if call.options.key.is_some() {
+        let what = "a rank takes no idempotency key: its domain and its number are the key, and start one job only; \
+                    leave it out";
+        return Err(Fault::new(FaultCode::InvalidValue, what).parameter("key"));
+    }
     let signature = Signature { inputs: rank_parameters().into(), outputs: Vec::new() };
     let is_ours = |argument: &mut Argument| signature.input(&argument.name).is_some();
     let ours: Vec<Argument> = call.arguments.extract_if(.., is_ours).collect();
@@ -30,6 +35,7 @@ pub(super) async fn init(
     // Known before it is accepted: a caller who hangs up meanwhile finds it.
     let job = new_id()?;
     let mut environment = host.domains.enter(&new, &owner, (&name, job)).await?;
+    let entered = EnteredRank(&host.domains, &new, job);
     environment.addresses.clone_from(&host.settings.rank_addresses);
     let accepted = async {
         let mut work = work(host, service, call).await?;
@@ -50,9 +56,11 @@ pub(super) async fn init(
             work.plan.environment.insert(name.to_owned(), value);
         }
         work.domain = Some(new.domain.to_string());
+        // From here on it may be started, though the caller hangs up.
+        entered.keep();
         host.engine.submit_as(job, work).await
     };
-    accepted.await.inspect_err(|_| host.domains.withdraw(&new))?;
+    accepted.await.inspect_err(|_| host.domains.withdraw(&new, job))?;
     note_session(host, session, &owner, name, job);
     Ok(job)
 }

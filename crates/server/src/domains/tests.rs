@@ -106,6 +106,20 @@ async fn a_domain_is_its_owners() {
     assert!(domains.members(domain, &ada).is_err());
 }
 
+#[tokio::test]
+async fn a_rank_that_is_not_started_is_withdrawn() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY);
+    let (ada, rank) = (Principal::named("ada"), new(1, 0));
+    domains.open(rank.domain, &ada).unwrap();
+    domains.enter(&rank, &ada, ("ring", job(1))).await.unwrap();
+    drop(EnteredRank(&domains, &rank, job(1)));
+    domains.enter(&rank, &ada, ("ring", job(2))).await.unwrap();
+    domains.withdraw(&rank, job(1));
+    EnteredRank(&domains, &rank, job(2)).keep();
+    assert!(domains.enter(&rank, &ada, ("ring", job(3))).await.is_err());
+}
+
 #[test]
 fn the_library_is_found_under_its_name() {
     let data = tempfile::tempdir().unwrap();

@@ -175,7 +175,6 @@ impl Asked<'_> {
         })?;
         // Ranks do not queue: who has used up the processor time gets no places.
         host.engine.check_quotas(owner, &[(Quota::CpuTime, 0)]).await?;
-        host.domains.open(domain, owner)?;
         let most = entry.provider.max_running().map_or(ranks, |most| most.min(ranks));
         let reservation = Reservation {
             domain: domain.to_string(),
@@ -185,6 +184,10 @@ impl Asked<'_> {
             most_of_service: most,
         };
         let lease: Duration = host.engine.reserve(reservation).await?;
+        // Not before: who is refused leaves nothing behind.
+        host.domains.open(domain, owner).inspect_err(|_| {
+            host.engine.end_domain(&domain.to_string(), owner);
+        })?;
         Ok(vec![text("expires", date_time(SystemClock.now().after(lease)))])
     }
 
@@ -227,7 +230,7 @@ impl Asked<'_> {
 
     async fn end(&self) -> Outcome {
         let Self { host, owner, domain } = *self;
-        let places = host.engine.give_back(&domain.to_string(), owner);
+        let places = host.engine.end_domain(&domain.to_string(), owner);
         // One that is not known any more has nothing to be ended.
         let members = host.domains.members(domain, owner).unwrap_or_default();
         for member in members.values() {

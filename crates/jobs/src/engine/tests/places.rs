@@ -1,7 +1,12 @@
 //! Places that are held for ranks.
 
+use std::task::{Poll, Waker};
+
+use super::references::{MESH, fetch, with_stager};
 use super::*;
+use crate::engine::outcome::no_references;
 use crate::engine::{Reservation, new_id};
+use crate::plan::FetchedForm;
 
 fn reservation(domain: &str, places: u32) -> Reservation {
     Reservation {
@@ -43,8 +48,8 @@ async fn a_place_that_is_held_is_a_ranks_and_nobody_elses() {
         assert_eq!(state(&engine, other.job), JobState::Queued);
         assert_eq!(rank(&fixture, &engine, "e").await.unwrap_err().code, FaultCode::InvalidValue);
         // What was not taken is given back, and goes to who waits.
-        assert_eq!(engine.give_back("d", &Principal::named("ada")), 0);
-        assert_eq!(engine.give_back("d", &owner), 1);
+        assert_eq!(engine.end_domain("d", &Principal::named("ada")), 0);
+        assert_eq!(engine.end_domain("d", &owner), 1);
         assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
         assert!(rank(&fixture, &engine, "d").await.is_err());
         run.abort();
@@ -63,6 +68,120 @@ async fn what_is_not_taken_lapses() {
         assert!(rank(&fixture, &engine, "d").await.is_err());
         let other = engine.submit(of_two(None)).await.unwrap();
         assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
+        run.abort();
+    }
+}
+
+/// Begins, and does not wait.
+fn polled<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    future.poll(&mut std::task::Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_reservation_leaves_the_domains_others() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 1)).await.is_ok()).await;
+        engine.reserve(reservation("e", 1)).await.unwrap();
+        let more = Reservation { service: "t".to_owned(), ..reservation("d", 2) };
+        let most = engine.settings().max_running - 1;
+        let more = Reservation { places: most, most_of_service: most, ..more };
+        assert_eq!(engine.reserve(more).await.unwrap_err().code, FaultCode::QueueFull);
+        rank(&fixture, &engine, "d").await.unwrap();
+        run.abort();
+    }
+}
+
+/// A rank with an input by reference.
+fn with_reference(domain: &str) -> JobRequest {
+    let inputs = vec![fetch("mesh", MESH, FetchedForm::File)];
+    JobRequest { plan: Plan { inputs, ..plan() }, ..of_two(Some(domain)) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_that_is_not_accepted_leaves_its_place_to_another() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 1)).await.is_ok()).await;
+        // Nobody is there who fetches.
+        let refused = engine.submit(with_reference("d")).await.unwrap_err();
+        assert_eq!(refused.code, no_references().code);
+        rank(&fixture, &engine, "d").await.unwrap();
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_whose_data_can_not_be_fetched_keeps_no_place() {
+    for fixture in Fixture::each(3) {
+        let (engine, stager) = with_stager(&fixture);
+        stager.fail(MESH, Fault::new(FaultCode::Internal, "gone"));
+        let (engine, run) = run(engine);
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        let job = engine.submit(with_reference("d")).await.unwrap();
+        assert_eq!(engine.wait(job).await.unwrap().state(), JobState::Failed);
+        engine.end_domain("d", &Principal::anonymous());
+        engine.reserve(reservation("e", 2)).await.unwrap();
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_that_another_process_ended_keeps_no_place() {
+    for fixture in Fixture::each(3) {
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(MESH);
+        let (engine, run) = run(engine);
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        let job = engine.submit(with_reference("d")).await.unwrap().job;
+        engine.end_domain("d", &Principal::anonymous());
+        fixture.engine().kill(&Principal::anonymous(), "s", job).await.unwrap();
+        until("it is seen", async || engine.reserve(reservation("e", 2)).await.is_ok()).await;
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_that_is_accepted_after_the_end_of_its_domain_is_killed() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        let job = new_id().unwrap();
+        fixture.executor.script(job, vec![Observation::Running { started: Timestamp(1) }]);
+        let mut accepted = Box::pin(engine.submit_as(job, of_two(Some("d"))));
+        assert!(polled(accepted.as_mut()).is_pending());
+        assert_eq!(engine.end_domain("d", &Principal::anonymous()), 1);
+        // Though the caller hangs up.
+        drop(accepted);
+        let is_killed = async || {
+            engine.shared.find(job).await.unwrap().is_some_and(|of| of.state == JobState::Killed)
+        };
+        until("it is killed", is_killed).await;
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_hangs_up_holds_no_places() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 1)).await.is_ok()).await;
+        engine.end_domain("d", &Principal::anonymous());
+        let is_held = || !lock(&engine.shared.places).held(std::time::Instant::now()).is_empty();
+        until("it is hung up while it is looked", async || {
+            let mut waits = std::pin::pin!(engine.reserve(reservation("d", 2)));
+            let mut state = Poll::Pending;
+            while state.is_pending() && !is_held() {
+                state = polled(waits.as_mut());
+            }
+            // It may be faster than we.
+            if state.is_ready() {
+                engine.end_domain("d", &Principal::anonymous());
+            }
+            state.is_pending()
+        })
+        .await;
+        engine.reserve(reservation("e", 2)).await.unwrap();
         run.abort();
     }
 }

@@ -8,10 +8,10 @@ use crate::executor::local::{LocalExecutor, LocalSettings};
 use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 use crate::stager::fake::FakeStager;
 
-const MESH: &str = "http://a.example/grant/mesh";
+pub(super) const MESH: &str = "http://a.example/grant/mesh";
 const GRID: &str = "http://b.example/grant/grid";
 
-fn fetch(parameter: &str, url: &str, arrival: FetchedForm) -> InputFile {
+pub(super) fn fetch(parameter: &str, url: &str, arrival: FetchedForm) -> InputFile {
     let content = ReferencedInput::new(parameter, &DataRef::new(url), false, arrival);
     InputFile { path: parameter.to_owned(), content: InputContent::Fetch(content) }
 }
@@ -29,7 +29,7 @@ async fn status(engine: &Engine, job: JobId) -> fishplate_contract::JobReport {
     engine.status(&Principal::anonymous(), "s", job).await.unwrap()
 }
 
-fn with_stager(fixture: &Fixture) -> (Engine, Arc<FakeStager>) {
+pub(super) fn with_stager(fixture: &Fixture) -> (Engine, Arc<FakeStager>) {
     let stager = Arc::new(FakeStager::default());
     stager.put(MESH, b"a mesh");
     stager.put(GRID, b"a grid");
