@@ -10,7 +10,7 @@ use fishplate_wire::wsdl::View;
 
 use crate::engine::{Engine, ReceiveTarget};
 use crate::error::Error;
-use crate::header::{DomainId, Kind, Rank};
+use crate::header::{DomainId, Kind, Rank, RequestId};
 use crate::transport::soap::answers::Answers;
 use crate::transport::soap::client_call::{self, ClientCall, Receiving, Request, form_of};
 use crate::transport::soap::endpoint::Endpoint;
@@ -127,6 +127,14 @@ impl Incoming {
         }
     }
 
+    /// The request of a `receive` that waits for its payload: its memory is this connection's.
+    pub(super) fn receiving(&self) -> Option<RequestId> {
+        match &self.state {
+            State::Receive(receiving) => receiving.request(),
+            _ => None,
+        }
+    }
+
     /// Whether a `receive` waits.
     pub(super) fn receives(&self) -> bool {
         matches!(self.state, State::Receive(_))
@@ -137,7 +145,7 @@ impl Incoming {
         (self.stream, self.buffer[self.start..self.end].to_vec())
     }
 
-    /// Ends it; the payload that was arriving.
+    /// Ends it; the payload that was arriving. What [receives](Self::receiving) was detached before.
     pub(super) fn end(
         self,
         reception: &mut Reception,

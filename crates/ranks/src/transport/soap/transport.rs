@@ -120,6 +120,9 @@ impl Soap {
             // If its sender died, our own connection to it breaks too.
             End::Broken(error) => tracing::debug!(%error, "a connection broke"),
         }
+        if let Some(request) = incoming.receiving() {
+            self.detach(request);
+        }
         // What was arriving comes again over the next one.
         if let Some(target) = incoming.end(&mut self.reception, engine) {
             self.reception.interrupt(target);
@@ -238,7 +241,8 @@ impl Transport for Soap {
     fn disconnect(&mut self, rank: Rank) {
         self.outgoing[rank as usize].close();
         for slot in &mut self.incoming {
-            let old = slot.take_if(|incoming| incoming.peer == Some(rank));
+            // Where a `receive` waits, a client does.
+            let old = slot.take_if(|incoming| incoming.peer == Some(rank) && !incoming.receives());
             if let Some(target) = old.and_then(|old| old.end_of_rank(&mut self.reception)) {
                 self.reception.interrupt(target);
             }
