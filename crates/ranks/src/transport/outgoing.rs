@@ -254,7 +254,11 @@ impl<P: Protocol> Outgoing<P> {
             self.connect(poller);
         }
         if self.unanswered_at().is_some_and(|at| now >= at) {
+            let accepted = matches!(self.connection, Connection::Unconfirmed(..));
             self.fall(&ErrorKind::TimedOut.into());
+            if accepted {
+                self.lost_since = None;
+            }
         }
         self.given_up_at().is_some_and(|at| now >= at)
     }
@@ -314,8 +318,10 @@ impl<P: Protocol> Outgoing<P> {
         tracing::debug!(%error, rank = self.token, "a connection broke");
         let now = Instant::now();
         let since = self.lost_since.get_or_insert(now);
+        let mut lasted = Duration::ZERO;
         if let Connection::Unconfirmed(_, begun) = self.connection {
-            *since += now - begun;
+            lasted = now - begun;
+            *since += lasted;
         }
         if matches!(self.connection, Connection::Ready(_)) {
             self.connection = Connection::Broken(now);
@@ -323,6 +329,10 @@ impl<P: Protocol> Outgoing<P> {
             self.at = (self.at + 1) % self.addresses.len().max(1);
             self.connection = Connection::Broken(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+        if lasted >= LONGEST_PAUSE && self.kept.is_empty() {
+            // Gateways close what is idle.
+            (self.connection, self.lost_since, self.pause) = (Connection::Idle, None, FIRST_PAUSE);
         }
         (self.written, self.offset, self.waits_for_room) = (0, 0, false);
         self.partial.clear();
@@ -524,5 +534,37 @@ mod tests {
         assert_eq!(&bytes, b"bbbb");
         second.write_all(b"1").unwrap();
         drive(&mut outgoing, &poller, Outgoing::is_flushed);
+    }
+
+    /// A connection since so long ago over which nothing was heard, of a process that was out of reach for longer.
+    fn silent(outgoing: &mut Outgoing<Bare>, listener: &TcpListener, since: Duration) -> TcpStream {
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let begun = Instant::now().checked_sub(since).unwrap();
+        outgoing.connection = Connection::Unconfirmed(stream, begun);
+        outgoing.lost_since = begun.checked_sub(TIMEOUT + LONGEST_PAUSE);
+        listener.accept().unwrap().0
+    }
+
+    #[test]
+    fn an_idle_connection_that_is_closed_is_no_loss() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poller = Poller::new(None).unwrap();
+        let mut outgoing = outgoing(&listener);
+        drop(silent(&mut outgoing, &listener, TIMEOUT));
+        outgoing.ready(&poller, &mut Vec::new());
+        assert!(matches!(outgoing.connection, Connection::Idle), "{:?}", outgoing.connection);
+        assert!(!outgoing.tick(Instant::now(), &poller));
+    }
+
+    #[test]
+    fn a_process_that_accepts_and_says_nothing_is_not_lost_though_its_other_address_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poller = Poller::new(None).unwrap();
+        let mut outgoing = outgoing(&listener);
+        outgoing.addresses.push(outgoing.addresses[0]);
+        let _accepted = silent(&mut outgoing, &listener, TIMEOUT);
+        outgoing.send(frame(b"a".to_vec()), &poller);
+        assert!(!outgoing.tick(Instant::now(), &poller));
+        assert!(matches!(outgoing.connection, Connection::Broken(_)), "{:?}", outgoing.connection);
     }
 }
