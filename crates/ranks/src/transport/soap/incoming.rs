@@ -26,6 +26,8 @@ pub(super) const BUFFER: usize = 16 << 10;
 const TURN: usize = 4 << 20;
 /// Bytes of a refused body that are read so that its sender comes to read the answer.
 const MOST_SKIPPED: usize = 16 << 20;
+/// Bytes of answers that may wait for a stranger to read them, before its next request is refused.
+const MOST_UNREAD: usize = 256 << 10;
 
 /// Why a connection ends.
 pub(super) enum End {
@@ -75,6 +77,8 @@ pub(super) struct Incoming {
     known: Option<KnownHead>,
     /// The rank that sent last.
     pub(super) peer: Option<Rank>,
+    /// Who it is has shown the domain's credential.
+    is_authenticated: bool,
     /// The request at hand is the last one.
     closes: bool,
     /// The last read got less than it could have: there is no more now.
@@ -95,6 +99,7 @@ impl Incoming {
             state: State::Head,
             known: None,
             peer: None,
+            is_authenticated: false,
             closes: false,
             drained: false,
             answers: Answers::default(),
@@ -234,7 +239,10 @@ impl Incoming {
         engine: &mut Engine,
     ) -> Result<bool, End> {
         match &mut self.state {
-            State::Head => self.head(reception, endpoint),
+            State::Head => {
+                self.bound_unread()?;
+                self.head(reception, endpoint)
+            }
             State::Layout(length) => {
                 let length = *length;
                 self.begin(length, reception, others, engine)
@@ -255,6 +263,18 @@ impl Incoming {
             }
             State::Receive(_) | State::Over => Ok(false),
         }
+    }
+
+    /// Ends the connection of a stranger who asks and asks, and does not read the answers.
+    fn bound_unread(&mut self) -> Result<(), End> {
+        let is_above = |this: &Self| this.answers.unwritten() > MOST_UNREAD;
+        if !self.is_authenticated && is_above(self) {
+            self.answers.write(&self.stream)?;
+            if is_above(self) {
+                return Err(over());
+            }
+        }
+        Ok(())
     }
 
     /// A request was answered.
@@ -305,6 +325,7 @@ impl Incoming {
             self.refuse(&head, &fault);
             return Ok(true);
         }
+        self.is_authenticated = true;
         if head.expects_continue {
             self.answers.push(CONTINUE);
         }
