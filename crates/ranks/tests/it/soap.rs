@@ -354,9 +354,8 @@ fn an_address_serves_several_domains_and_never_mixes_them() {
     let settings = Settings::default();
     let domains =
         [1u8, 2].map(|bits| (DomainId::from_bytes([bits; 16]), Credential::from_bytes([bits; 32])));
-    let endpoints = [0, 1].map(|_| {
-        Endpoint::new(TcpListener::bind("127.0.0.1:0").unwrap(), settings.peer_timeout).unwrap()
-    });
+    let endpoints = [0, 1]
+        .map(|_| Endpoint::new(TcpListener::bind("127.0.0.1:0").unwrap(), &settings).unwrap());
     let mut processes = Vec::new();
     let mut urls = Vec::new();
     for (domain, credential) in &domains {

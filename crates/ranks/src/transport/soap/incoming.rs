@@ -79,6 +79,7 @@ pub(super) struct Incoming {
     pub(super) peer: Option<Rank>,
     /// Who it is has shown the domain's credential.
     is_authenticated: bool,
+    begun: Instant,
     /// The request at hand is the last one.
     closes: bool,
     /// The last read got less than it could have: there is no more now.
@@ -100,6 +101,7 @@ impl Incoming {
             known: None,
             peer: None,
             is_authenticated: false,
+            begun: Instant::now(),
             closes: false,
             drained: false,
             answers: Answers::default(),
@@ -114,6 +116,11 @@ impl Incoming {
     /// Whether answers wait for room.
     pub(super) fn waits_for_room(&self) -> bool {
         self.answers.waits_for_room()
+    }
+
+    /// Since when it is here, if nobody has shown the credential over it.
+    pub(super) fn stranger_since(&self) -> Option<Instant> {
+        (!self.is_authenticated).then_some(self.begun)
     }
 
     /// The payload that is arriving.
