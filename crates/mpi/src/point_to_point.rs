@@ -458,9 +458,10 @@ fn make_ready(request: Request, partitions: impl IntoIterator<Item = c_int>) -> 
     };
     for partition in partitions {
         if let Some(all_ready) = parts.make_ready(partition)? {
-            let (send, bytes) = plan.start_partitioned()?;
-            object.add(send, bytes);
+            let started = plan.start_partitioned().map(|(send, bytes)| object.add(send, bytes));
+            // Whether it goes or not, who waits for it does not wait for more partitions.
             plan.comm.process().complete_generalized(all_ready);
+            started?;
         }
     }
     Ok(())

@@ -98,7 +98,7 @@ fn sides(
     let over_soap = |listener: TcpListener, other: &str| {
         let settings = Settings::default();
         let domain = DomainId::from_bytes([3; 16]);
-        let endpoint = Endpoint::new(listener, settings.peer_timeout).expect("an endpoint");
+        let endpoint = Endpoint::new(listener, &settings).expect("an endpoint");
         let own = endpoint.url(domain, rank, None).expect("an address");
         let mut urls = [const { String::new() }; 2];
         urls[rank as usize] = own;

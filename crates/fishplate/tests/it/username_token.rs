@@ -156,6 +156,11 @@ fn of_a_stranger_no_more_is_read_than_it_takes() {
             "{body}"
         );
     }
+    for path in ["/test", "/nothing"] {
+        let refused = site.ask("POST", path, "Content-Encoding: gzip\r\n", "x");
+        assert_eq!(refused.status, 401, "{refused:#?}");
+        assert!(!refused.body.contains("content coding"), "{refused:#?}");
+    }
     let wrong = Version::V11.envelope(&text("ada", "lovelace"), &wrapper("call", "<x><y/></x>"));
     let refused = site.ask("POST", "/test", "", &wrong);
     assert_eq!(refused.text("code"), Some("InvalidValue"), "{refused:#?}");

@@ -26,14 +26,12 @@ impl Engine {
             });
         }
         if header.kind == Kind::Eager {
-            let accepted = peer.accepted + header.length + MESSAGE_COST as u64;
-            if accepted - peer.received > self.window {
-                return Err(Error::Protocol {
-                    from: header.from,
-                    problem: "it sent more than it has credit for",
-                });
-            }
-            peer.accepted = accepted;
+            let (before, received) = (peer.accepted + MESSAGE_COST as u64, peer.received);
+            let accepted = before.checked_add(header.length);
+            peer.accepted = accepted.filter(|it| it - received <= self.window).ok_or({
+                let problem = "it sent more than it has credit for";
+                Error::Protocol { from: header.from, problem }
+            })?;
         }
         if header.sequence > peer.begun + 1 {
             peer.early.insert(header.sequence, None);

@@ -356,9 +356,10 @@ fn frames_that_break_the_protocol_are_told() {
     let header = world.engines[0].header(1, Kind::Data);
     let first = Header { sequence: 1, ..header };
     let long = Header { length: 1 << 40, kind: Kind::Eager, ..first };
+    let longest = Header { length: u64::MAX, ..long };
     let clear = Header { kind: Kind::ClearToSend, sender: RequestId(99), ..first };
     let stranger = Header { domain: DomainId::from_bytes([8; 16]), ..first };
-    for header in [first, long, clear, stranger] {
+    for header in [first, long, longest, clear, stranger] {
         let told = world.engines[1].begin(header);
         assert!(matches!(told, Err(Error::Protocol { from: 0, .. })), "{header:?}");
     }

@@ -55,7 +55,7 @@ impl Client {
         let (endpoint, address) = if soap {
             let endpoint = Endpoint::new(
                 listener.try_clone().map_err(|error| system("its socket", &error))?,
-                settings.peer_timeout,
+                &settings,
             )?;
             let url = endpoint.url(domain, rank, environment.addresses.first().copied())?;
             (Some(endpoint), Address::of_url(&url)?)

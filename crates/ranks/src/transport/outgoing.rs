@@ -254,7 +254,11 @@ impl<P: Protocol> Outgoing<P> {
             self.connect(poller);
         }
         if self.unanswered_at().is_some_and(|at| now >= at) {
+            let accepted = matches!(self.connection, Connection::Unconfirmed(..));
             self.fall(&ErrorKind::TimedOut.into());
+            if accepted {
+                self.lost_since = None;
+            }
         }
         self.given_up_at().is_some_and(|at| now >= at)
     }
@@ -314,8 +318,10 @@ impl<P: Protocol> Outgoing<P> {
         tracing::debug!(%error, rank = self.token, "a connection broke");
         let now = Instant::now();
         let since = self.lost_since.get_or_insert(now);
+        let mut lasted = Duration::ZERO;
         if let Connection::Unconfirmed(_, begun) = self.connection {
-            *since += now - begun;
+            lasted = now - begun;
+            *since += lasted;
         }
         if matches!(self.connection, Connection::Ready(_)) {
             self.connection = Connection::Broken(now);
@@ -323,6 +329,10 @@ impl<P: Protocol> Outgoing<P> {
             self.at = (self.at + 1) % self.addresses.len().max(1);
             self.connection = Connection::Broken(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+        if lasted >= LONGEST_PAUSE && self.kept.is_empty() {
+            // Gateways close what is idle.
+            (self.connection, self.lost_since, self.pause) = (Connection::Idle, None, FIRST_PAUSE);
         }
         (self.written, self.offset, self.waits_for_room) = (0, 0, false);
         self.partial.clear();
@@ -382,7 +392,12 @@ impl<P: Protocol> Outgoing<P> {
                 self.spare.push(memory);
             }
         }
+        let is_cut_short = count > self.written && self.offset > 0;
         self.written = self.written.saturating_sub(count);
+        if is_cut_short {
+            // Its receiver reads on to the end of what it has refused; what comes next goes over another connection.
+            return Err(io::Error::other("it answered before it was told all"));
+        }
         Ok(())
     }
 
@@ -431,5 +446,125 @@ impl<P: Protocol> Outgoing<P> {
             }
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::header::{Context, DomainId, Header, Kind, Mode};
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Payloads without anything around them; each byte that comes back acknowledges one.
+    #[derive(Debug)]
+    struct Bare;
+
+    impl Protocol for Bare {
+        type Head = [u8; 0];
+
+        const SPEAKS_FIRST: bool = true;
+
+        fn head(&mut self, _frame: &Frame) -> Self::Head {
+            []
+        }
+
+        fn hear(&mut self, _stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
+            let count = std::mem::take(bytes).len();
+            Ok(Heard { confirmed: count > 0, acknowledged: Acknowledged::Count(count) })
+        }
+    }
+
+    fn frame(payload: Vec<u8>) -> Frame {
+        let header = Header {
+            domain: DomainId::from_bytes([0; 16]),
+            from: 0,
+            to: 1,
+            context: Context(0),
+            tag: 0,
+            sequence: 1,
+            mode: Mode::Standard,
+            kind: Kind::Eager,
+            length: payload.len() as u64,
+            sender: RequestId(0),
+            receiver: RequestId(0),
+        };
+        Frame { header, payload: Payload::Owned(payload), request: None }
+    }
+
+    fn outgoing(listener: &TcpListener) -> Outgoing<Bare> {
+        Outgoing::new(vec![listener.local_addr().unwrap()], 1, Bare, TIMEOUT)
+    }
+
+    /// Goes on until `is_done`.
+    fn drive(
+        outgoing: &mut Outgoing<Bare>,
+        poller: &Poller,
+        is_done: impl Fn(&Outgoing<Bare>) -> bool,
+    ) {
+        let mut ready = Vec::new();
+        while !is_done(outgoing) {
+            poller.ready(&mut ready);
+            for _ in ready.drain(..) {
+                outgoing.ready(poller, &mut Vec::new());
+            }
+            outgoing.tick(Instant::now(), poller);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_while_it_is_written_is_followed_over_another_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poller = Poller::new(None).unwrap();
+        let mut outgoing = outgoing(&listener);
+        // More than sockets take.
+        outgoing.send(frame(vec![b'a'; 64 << 20]), &poller);
+        outgoing.send(frame(b"bbbb".to_vec()), &poller);
+        drive(&mut outgoing, &poller, |it| it.waits_for_room);
+        let (mut first, _) = listener.accept().unwrap();
+        first.write_all(b"1").unwrap();
+        drive(&mut outgoing, &poller, |it| it.kept.len() == 1);
+        assert!(!matches!(outgoing.connection, Connection::Ready(_)), "{:?}", outgoing.connection);
+        drive(&mut outgoing, &poller, |it| it.written == 1);
+        let (mut second, _) = listener.accept().unwrap();
+        let mut bytes = [0; 4];
+        second.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"bbbb");
+        second.write_all(b"1").unwrap();
+        drive(&mut outgoing, &poller, Outgoing::is_flushed);
+    }
+
+    /// A connection since so long ago over which nothing was heard, of a process that was out of reach for longer.
+    fn silent(outgoing: &mut Outgoing<Bare>, listener: &TcpListener, since: Duration) -> TcpStream {
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let begun = Instant::now().checked_sub(since).unwrap();
+        outgoing.connection = Connection::Unconfirmed(stream, begun);
+        outgoing.lost_since = begun.checked_sub(TIMEOUT + LONGEST_PAUSE);
+        listener.accept().unwrap().0
+    }
+
+    #[test]
+    fn an_idle_connection_that_is_closed_is_no_loss() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poller = Poller::new(None).unwrap();
+        let mut outgoing = outgoing(&listener);
+        drop(silent(&mut outgoing, &listener, TIMEOUT));
+        outgoing.ready(&poller, &mut Vec::new());
+        assert!(matches!(outgoing.connection, Connection::Idle), "{:?}", outgoing.connection);
+        assert!(!outgoing.tick(Instant::now(), &poller));
+    }
+
+    #[test]
+    fn a_process_that_accepts_and_says_nothing_is_not_lost_though_its_other_address_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poller = Poller::new(None).unwrap();
+        let mut outgoing = outgoing(&listener);
+        outgoing.addresses.push(outgoing.addresses[0]);
+        let _accepted = silent(&mut outgoing, &listener, TIMEOUT);
+        outgoing.send(frame(b"a".to_vec()), &poller);
+        assert!(!outgoing.tick(Instant::now(), &poller));
+        assert!(matches!(outgoing.connection, Connection::Broken(_)), "{:?}", outgoing.connection);
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
 pub(crate) fn soap_domain(size: u32, settings: &Settings) -> (Vec<Arc<Process>>, Vec<String>) {
     let listeners = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let endpoints: Vec<_> =
-        listeners.map(|listener| Endpoint::new(listener, settings.peer_timeout).unwrap()).collect();
+        listeners.map(|listener| Endpoint::new(listener, settings).unwrap()).collect();
     let urls: Vec<_> = (0..)
         .zip(&endpoints)
         .map(|(rank, endpoint)| endpoint.url(DOMAIN, rank, None).unwrap())

@@ -13,7 +13,7 @@ use fishplate_ranks::transport::soap::{Endpoint, Soap};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Credential, Error, Operation, Process, Settings};
 
-use crate::domain::{CREDENTIAL, DOMAIN, Kind, processes, run_with};
+use crate::domain::{CREDENTIAL, DOMAIN, Kind, processes, run_with, soap_domain};
 
 /// Repeatable numbers that look random.
 struct Random(u64);
@@ -177,7 +177,7 @@ fn relayed(
         })
         .collect();
     let processes = (0..).zip(listeners).map(|(rank, listener)| {
-        let endpoint = Endpoint::new(listener, settings.peer_timeout).unwrap();
+        let endpoint = Endpoint::new(listener, settings).unwrap();
         let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &urls, settings).unwrap();
         Process::join(DOMAIN, rank, size, Box::new(soap), settings.clone()).unwrap()
     });
@@ -580,6 +580,47 @@ fn silent_strangers_are_bounded_in_number_and_time() {
                     })
                     .collect();
                 assert!(strangers[..ended].iter().all(is_ended));
+                world.send(&[3u8], 0, 0).unwrap();
+            } else {
+                world.recv(&mut [0u8], 1, 0).unwrap();
+            }
+            world.process().leave();
+        });
+    }
+}
+
+/// The same over SOAP, of those who ask for nothing and of those who ask without the credential.
+#[test]
+fn strangers_over_soap_are_bounded_in_number_and_time() {
+    let few = Settings {
+        unauthenticated_connections: 3,
+        authentication_timeout: Duration::from_secs(3600),
+        ..quick()
+    };
+    let short = Settings { authentication_timeout: Duration::from_millis(100), ..quick() };
+    for (settings, asks) in [(&few, false), (&few, true), (&short, false), (&short, true)] {
+        let (processes, urls) = soap_domain(2, settings);
+        run_with(processes, move |world| {
+            if world.rank() == 1 {
+                let (host, path) =
+                    urls[0].strip_prefix("http://").unwrap().split_once('/').unwrap();
+                let request = format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n");
+                let strangers: Vec<_> = (0..20)
+                    .map(|_| {
+                        let mut stranger = TcpStream::connect(host).unwrap();
+                        if asks {
+                            stranger.write_all(request.as_bytes()).unwrap();
+                        }
+                        stranger
+                    })
+                    .collect();
+                for mut stranger in &strangers[..20 - 2 - 3] {
+                    stranger.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                    match stranger.read_to_end(&mut Vec::new()) {
+                        Ok(_) => {}
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+                    }
+                }
                 world.send(&[3u8], 0, 0).unwrap();
             } else {
                 world.recv(&mut [0u8], 1, 0).unwrap();

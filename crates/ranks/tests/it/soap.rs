@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fishplate_ranks::transport::soap::{Endpoint, NAMESPACE, Soap};
 use fishplate_ranks::{ANY_SOURCE, Communicator, Credential, DomainId, Process, Settings};
@@ -354,9 +354,8 @@ fn an_address_serves_several_domains_and_never_mixes_them() {
     let settings = Settings::default();
     let domains =
         [1u8, 2].map(|bits| (DomainId::from_bytes([bits; 16]), Credential::from_bytes([bits; 32])));
-    let endpoints = [0, 1].map(|_| {
-        Endpoint::new(TcpListener::bind("127.0.0.1:0").unwrap(), settings.peer_timeout).unwrap()
-    });
+    let endpoints = [0, 1]
+        .map(|_| Endpoint::new(TcpListener::bind("127.0.0.1:0").unwrap(), &settings).unwrap());
     let mut processes = Vec::new();
     let mut urls = Vec::new();
     for (domain, credential) in &domains {
@@ -416,4 +415,21 @@ fn an_address_serves_several_domains_and_never_mixes_them() {
         world.process().leave();
     });
     client.join().unwrap();
+}
+
+/// Who has no credential may ask what is told to all, but not have answers kept that it does not read.
+#[test]
+fn who_reads_no_answers_is_not_answered_for_ever() {
+    let client = |urls: &[String]| {
+        let (host, path) = urls[0].strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let requests = format!("GET /{path}?wsdl HTTP/1.1\r\nHost: h\r\n\r\n").repeat(100);
+        let mut stream = TcpStream::connect(host).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while stream.write_all(requests.as_bytes()).is_ok() {
+            assert!(Instant::now() < until, "it is still answered");
+        }
+    };
+    // Else the system ends what is not read for so long.
+    let settings = Settings { peer_timeout: Duration::from_secs(600), ..Settings::default() };
+    served(1, &settings, |_| {}, client);
 }

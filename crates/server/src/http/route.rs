@@ -36,14 +36,19 @@ where
     B::Error: Display,
 {
     let (parts, body) = request.into_parts();
-    let (name, sender) = (below(host, parts.uri.path()), sender.into());
+    let (name, mut sender) = (below(host, parts.uri.path()), sender.into());
     let Some(principal) = sender.principal().cloned() else {
-        return match host.service(name) {
-            Some(entry) => {
+        return match (host.service(name), content_coding(&parts.headers)) {
+            // A message that can't be read does not tell.
+            (Some(_), Some(fault)) => {
+                let fault = sender.unreadable(host, name, None, fault).await;
+                denied(host, &parts, &body, &fault)
+            }
+            (Some(entry), None) => {
                 let body = Incoming::new(body, &host.settings);
                 post(host, entry, &parts, body, sender).await
             }
-            None => {
+            (None, _) => {
                 let message = "only a message to a service tells who sent it in its own header";
                 denied(host, &parts, &body, &Fault::new(FaultCode::Unauthenticated, message))
             }
@@ -212,6 +217,14 @@ fn describe(entry: &ServiceEntry, query: &str) -> HttpResponse {
     }
 }
 
+/// What is wrong with a message's content coding.
+fn content_coding(headers: &HeaderMap) -> Option<Fault> {
+    let coding = headers.get(header::CONTENT_ENCODING)?;
+    let message = || format!("content coding {coding:?} is not taken; send the message plain");
+    let is_plain = coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    (!is_plain).then(|| Fault::new(FaultCode::UnsupportedMediaType, message()))
+}
+
 async fn post<B>(
     host: &Arc<Host>,
     entry: &Arc<ServiceEntry>,
@@ -224,12 +237,8 @@ where
     B::Error: Display,
 {
     let headers = &asked.headers;
-    if let Some(coding) = headers.get(header::CONTENT_ENCODING)
-        && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
-    {
+    if let Some(fault) = content_coding(headers) {
         let _ = body.drain().await;
-        let message = format!("content coding {coding:?} is not taken; send the message plain");
-        let fault = Fault::new(FaultCode::UnsupportedMediaType, message);
         return refused(asked, Some(&entry.service().namespace), &fault);
     }
     let begun = Instant::now();

@@ -50,6 +50,11 @@ impl Answers {
         }
     }
 
+    /// Bytes that are not written yet.
+    pub(super) fn unwritten(&self) -> usize {
+        self.unwritten.len()
+    }
+
     /// Whether some wait for room.
     pub(super) fn waits_for_room(&self) -> bool {
         !self.unwritten.is_empty()

@@ -174,6 +174,12 @@ impl Receiving {
         self.message.is_none().then_some(self.until)
     }
 
+    /// Its request, once it has a message. Until it is over, or [detached](crate::transport::Transport::detach) and released, the payload
+    /// may come into the memory here.
+    pub(super) fn request(&self) -> Option<RequestId> {
+        self.message.as_ref().map(|(request, ..)| *request)
+    }
+
     /// Its request is not wanted any more.
     pub(super) fn release(self, engine: &mut Engine) {
         if let Some((request, _memory, _)) = self.message {

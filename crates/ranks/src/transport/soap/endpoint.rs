@@ -1,16 +1,17 @@
 //! An address, and who is behind it: ranks of one domain or of several (paper 002, Figure 4). The path of a request says whose it is.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank};
+use crate::settings::Settings;
 use crate::transport::Waiter;
 use crate::transport::poller::Poller;
 use crate::transport::soap::client_call::{fault, form_of};
@@ -20,13 +21,17 @@ use crate::transport::soap::url;
 use crate::transport::socket::{hang_up, is_transient, some, watch};
 
 const LISTENER: u64 = u64::MAX - 1;
+/// How long nothing is accepted when it can't be: there may be no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where ranks listen. Connections belong to nobody until their first request has told whose they are; whichever of the ranks passes messages
 /// reads it.
 pub struct Endpoint {
     listener: TcpListener,
     poller: Poller,
-    timeout: Duration,
+    settings: Settings,
+    /// Whether there may be a [deadline](Self::deadline).
+    any_deadline: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -34,7 +39,17 @@ pub struct Endpoint {
 struct State {
     members: HashMap<(DomainId, Rank), (Arc<Inbox>, Arc<Poller>)>,
     /// Connections whose first request has not told yet.
-    pending: Vec<Option<(TcpStream, Vec<u8>)>>,
+    pending: Vec<Option<Pending>>,
+    /// Ranks of the domains whose members are here: each may have a connection and say nothing.
+    ranks: usize,
+    /// When connections are accepted again.
+    accepts_at: Option<Instant>,
+}
+
+struct Pending {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+    begun: Instant,
 }
 
 /// Connections for one rank.
@@ -55,13 +70,19 @@ impl Inbox {
 }
 
 impl Endpoint {
-    /// Ranks are reached at this listener. Hosts that vanish are noticed within `timeout`.
-    pub fn new(listener: TcpListener, timeout: Duration) -> Result<Arc<Self>> {
+    /// Ranks are reached at this listener. Hosts that vanish are noticed within the `peer_timeout` of `settings`.
+    pub fn new(listener: TcpListener, settings: &Settings) -> Result<Arc<Self>> {
         let join = |error: std::io::Error| Error::Join { problem: error.to_string() };
         listener.set_nonblocking(true).map_err(join)?;
         let poller = Poller::new(None).map_err(join)?;
         poller.add(&listener, LISTENER, false).map_err(join)?;
-        Ok(Arc::new(Self { listener, poller, timeout, state: Mutex::default() }))
+        Ok(Arc::new(Self {
+            listener,
+            poller,
+            settings: settings.clone(),
+            any_deadline: AtomicBool::default(),
+            state: Mutex::default(),
+        }))
     }
 
     /// Where a rank is, at the listener's address or another one of the same host.
@@ -79,17 +100,21 @@ impl Endpoint {
         &self.poller
     }
 
-    /// A rank is here from now on.
+    /// A rank of a domain with so many is here from now on.
     pub(super) fn join(
         &self,
         domain: DomainId,
         rank: Rank,
+        ranks: usize,
         poller: Arc<Poller>,
     ) -> Result<Arc<Inbox>> {
         let inbox = Arc::new(Inbox::default());
         let before = self.lock().members.insert((domain, rank), (inbox.clone(), poller));
         match before {
-            None => Ok(inbox),
+            None => {
+                self.lock().ranks += ranks;
+                Ok(inbox)
+            }
             Some(before) => {
                 self.lock().members.insert((domain, rank), before);
                 let problem = format!("rank {rank} of the domain is at this endpoint already");
@@ -99,8 +124,10 @@ impl Endpoint {
     }
 
     /// It is not here any more.
-    pub(super) fn leave(&self, domain: DomainId, rank: Rank) {
-        self.lock().members.remove(&(domain, rank));
+    pub(super) fn leave(&self, domain: DomainId, rank: Rank, ranks: usize) {
+        let mut state = self.lock();
+        state.members.remove(&(domain, rank));
+        state.ranks -= ranks;
     }
 
     /// Whether a rank is here.
@@ -125,6 +152,50 @@ impl Endpoint {
                 self.read(&mut state, at);
             }
         }
+        self.expire(&mut state);
+    }
+
+    /// When a connection has had its time to tell, or others are accepted again.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if !self.any_deadline.load(Ordering::Acquire) {
+            return None;
+        }
+        self.deadline_of(&self.lock())
+    }
+
+    fn deadline_of(&self, state: &State) -> Option<Instant> {
+        let pending = state.pending.iter().flatten();
+        // Those of ranks that have nothing to say may stay.
+        let oldest = pending.clone().map(|one| one.begun).min();
+        let oldest = oldest.filter(|_| pending.count() > state.ranks);
+        let end = oldest.map(|begun| begun + self.settings.authentication_timeout);
+        end.into_iter().chain(state.accepts_at).min()
+    }
+
+    /// Does what it is time for, and ends the oldest connections where there are too many.
+    fn expire(&self, state: &mut State) {
+        let now = Instant::now();
+        if state.accepts_at.is_some_and(|at| at <= now) {
+            let again = self.poller.add(&self.listener, LISTENER, false);
+            state.accepts_at = again.err().map(|_| now + ACCEPT_PAUSE);
+        }
+        let most = state.ranks.saturating_add(self.settings.unauthenticated_connections);
+        loop {
+            let pending = state.pending.iter().flatten().count();
+            let slots = state.pending.iter().enumerate();
+            let oldest = slots.filter_map(|(at, one)| Some((one.as_ref()?.begun, at))).min();
+            let Some((begun, at)) = oldest else { break };
+            let is_late = begun + self.settings.authentication_timeout <= now;
+            if pending <= most && !(is_late && pending > state.ranks) {
+                break;
+            }
+            // It may have told by now.
+            self.read(state, at);
+            if state.pending[at].take().is_some() {
+                tracing::debug!("a connection has not told in time whose it is");
+            }
+        }
+        self.any_deadline.store(self.deadline_of(state).is_some(), Ordering::Release);
     }
 
     fn accept(&self, state: &mut State) {
@@ -132,13 +203,20 @@ impl Endpoint {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if is_transient(&error) => return,
-                Err(error) => return tracing::warn!(%error, "a connection can't be accepted"),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection can't be accepted");
+                    if self.poller.remove(&self.listener).is_ok() {
+                        state.accepts_at = Some(Instant::now() + ACCEPT_PAUSE);
+                    }
+                    return;
+                }
             };
             let free = state.pending.iter().position(Option::is_none);
             let at = free.unwrap_or(state.pending.len());
             let watched = stream
                 .set_nonblocking(true)
-                .and_then(|()| watch(&SockRef::from(&stream), self.timeout))
+                .and_then(|()| watch(&SockRef::from(&stream), self.settings.peer_timeout))
                 .and_then(|()| self.poller.add(&stream, at as u64, false));
             if let Err(error) = watched {
                 tracing::debug!(%error, "a connection broke");
@@ -147,15 +225,16 @@ impl Endpoint {
             if free.is_none() {
                 state.pending.push(None);
             }
-            state.pending[at] = Some((stream, Vec::new()));
+            let begun = Instant::now();
+            state.pending[at] = Some(Pending { stream, bytes: Vec::new(), begun });
             self.read(state, at);
+            self.expire(state);
         }
     }
 
     fn read(&self, state: &mut State, at: usize) {
-        let Some((mut stream, mut bytes)) = state.pending.get_mut(at).and_then(Option::take) else {
-            return;
-        };
+        let Some(pending) = state.pending.get_mut(at).and_then(Option::take) else { return };
+        let Pending { mut stream, mut bytes, begun } = pending;
         let mut buffer = [0; BUFFER];
         let most = BUFFER - bytes.len();
         match some(stream.read(&mut buffer[..most])) {
@@ -164,7 +243,7 @@ impl Endpoint {
         }
         let refused = match read_request(&bytes) {
             Ok(None) if bytes.len() < BUFFER => {
-                state.pending[at] = Some((stream, bytes));
+                state.pending[at] = Some(Pending { stream, bytes, begun });
                 return;
             }
             Ok(None) => answer(431, &[], b"its head is too long\n", true),

@@ -10,7 +10,7 @@ use fishplate_wire::wsdl::View;
 
 use crate::engine::{Engine, ReceiveTarget};
 use crate::error::Error;
-use crate::header::{DomainId, Kind, Rank};
+use crate::header::{DomainId, Kind, Rank, RequestId};
 use crate::transport::soap::answers::Answers;
 use crate::transport::soap::client_call::{self, ClientCall, Receiving, Request, form_of};
 use crate::transport::soap::endpoint::Endpoint;
@@ -26,6 +26,8 @@ pub(super) const BUFFER: usize = 16 << 10;
 const TURN: usize = 4 << 20;
 /// Bytes of a refused body that are read so that its sender comes to read the answer.
 const MOST_SKIPPED: usize = 16 << 20;
+/// Bytes of answers that may wait for a stranger to read them, before its next request is refused.
+const MOST_UNREAD: usize = 256 << 10;
 
 /// Why a connection ends.
 pub(super) enum End {
@@ -75,6 +77,9 @@ pub(super) struct Incoming {
     known: Option<KnownHead>,
     /// The rank that sent last.
     pub(super) peer: Option<Rank>,
+    /// Who it is has shown the domain's credential.
+    is_authenticated: bool,
+    begun: Instant,
     /// The request at hand is the last one.
     closes: bool,
     /// The last read got less than it could have: there is no more now.
@@ -95,6 +100,8 @@ impl Incoming {
             state: State::Head,
             known: None,
             peer: None,
+            is_authenticated: false,
+            begun: Instant::now(),
             closes: false,
             drained: false,
             answers: Answers::default(),
@@ -109,6 +116,11 @@ impl Incoming {
     /// Whether answers wait for room.
     pub(super) fn waits_for_room(&self) -> bool {
         self.answers.waits_for_room()
+    }
+
+    /// Since when it is here, if nobody has shown the credential over it.
+    pub(super) fn stranger_since(&self) -> Option<Instant> {
+        (!self.is_authenticated).then_some(self.begun)
     }
 
     /// The payload that is arriving.
@@ -127,6 +139,14 @@ impl Incoming {
         }
     }
 
+    /// The request of a `receive` that waits for its payload: its memory is this connection's.
+    pub(super) fn receiving(&self) -> Option<RequestId> {
+        match &self.state {
+            State::Receive(receiving) => receiving.request(),
+            _ => None,
+        }
+    }
+
     /// Whether a `receive` waits.
     pub(super) fn receives(&self) -> bool {
         matches!(self.state, State::Receive(_))
@@ -137,7 +157,7 @@ impl Incoming {
         (self.stream, self.buffer[self.start..self.end].to_vec())
     }
 
-    /// Ends it; the payload that was arriving.
+    /// Ends it; the payload that was arriving. What [receives](Self::receiving) was detached before.
     pub(super) fn end(
         self,
         reception: &mut Reception,
@@ -226,7 +246,10 @@ impl Incoming {
         engine: &mut Engine,
     ) -> Result<bool, End> {
         match &mut self.state {
-            State::Head => self.head(reception, endpoint),
+            State::Head => {
+                self.bound_unread()?;
+                self.head(reception, endpoint)
+            }
             State::Layout(length) => {
                 let length = *length;
                 self.begin(length, reception, others, engine)
@@ -247,6 +270,18 @@ impl Incoming {
             }
             State::Receive(_) | State::Over => Ok(false),
         }
+    }
+
+    /// Ends the connection of a stranger who asks and asks, and does not read the answers.
+    fn bound_unread(&mut self) -> Result<(), End> {
+        let is_above = |this: &Self| this.answers.unwritten() > MOST_UNREAD;
+        if !self.is_authenticated && is_above(self) {
+            self.answers.write(&self.stream)?;
+            if is_above(self) {
+                return Err(over());
+            }
+        }
+        Ok(())
     }
 
     /// A request was answered.
@@ -297,6 +332,7 @@ impl Incoming {
             self.refuse(&head, &fault);
             return Ok(true);
         }
+        self.is_authenticated = true;
         if head.expects_continue {
             self.answers.push(CONTINUE);
         }

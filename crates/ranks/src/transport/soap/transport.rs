@@ -30,6 +30,9 @@ pub struct Soap {
     poller: Arc<Poller>,
     outgoing: Vec<Outgoing<Sender>>,
     incoming: Vec<Option<Incoming>>,
+    /// Those of them over which nobody has shown the credential.
+    strangers: usize,
+    settings: Settings,
     reception: Reception,
     ready: Vec<u64>,
     sent: Vec<RequestId>,
@@ -55,13 +58,15 @@ impl Soap {
         let outgoing = outgoing.collect::<Result<_>>()?;
         let poller = Arc::new(Poller::new(None).map_err(join)?);
         poller.add(endpoint.poller(), ENDPOINT, false).map_err(join)?;
-        let inbox = endpoint.join(domain, rank, poller.clone())?;
+        let inbox = endpoint.join(domain, rank, urls.len(), poller.clone())?;
         Ok(Self {
             endpoint,
             inbox,
             poller,
             outgoing,
             incoming: Vec::new(),
+            strangers: 0,
+            settings: settings.clone(),
             reception: Reception::new(domain, rank, credential, settings),
             ready: Vec::new(),
             sent: Vec::new(),
@@ -83,14 +88,44 @@ impl Soap {
                 self.incoming.push(None);
             }
             self.incoming[at] = Some(Incoming::new(stream, &begun));
+            self.strangers += 1;
             self.read(at, engine);
         }
         any
     }
 
+    /// Connections of strangers: since when, and where.
+    fn strangers(&self) -> impl Iterator<Item = (Instant, usize)> {
+        let all = self.incoming.iter().enumerate();
+        all.filter_map(|(at, one)| Some((one.as_ref()?.stranger_since()?, at)))
+    }
+
+    /// When the first of them has had its time.
+    fn strangers_end(&self) -> Option<Instant> {
+        if self.strangers == 0 {
+            return None;
+        }
+        self.strangers().min().map(|(begun, _)| begun + self.settings.authentication_timeout)
+    }
+
+    /// Ends strangers who are too many or have had their time, unless they show the credential now.
+    fn end_strangers(&mut self, engine: &mut Engine) {
+        let most = self.outgoing.len().saturating_add(self.settings.unauthenticated_connections);
+        while self.strangers > most || self.strangers_end().is_some_and(|end| end <= Instant::now())
+        {
+            let Some((_, at)) = self.strangers().min() else { return };
+            self.read(at, engine);
+            if self.incoming[at].take_if(|one| one.stranger_since().is_some()).is_some() {
+                tracing::debug!("nobody has shown the credential in time");
+                self.strangers -= 1;
+            }
+        }
+    }
+
     fn read(&mut self, at: usize, engine: &mut Engine) {
         let Some(mut incoming) = self.incoming.get_mut(at).and_then(Option::take) else { return };
         let waited = incoming.waits_for_room();
+        let was_stranger = incoming.stranger_since().is_some();
         let read = incoming.read(&mut self.reception, &mut self.incoming, &self.endpoint, engine);
         let waits = incoming.waits_for_room();
         let read = read.and_then(|()| {
@@ -99,6 +134,9 @@ impl Soap {
             }
             Ok(self.poller.modify(incoming.stream(), INCOMING + at as u64, waits)?)
         });
+        if was_stranger && (read.is_err() || incoming.stranger_since().is_none()) {
+            self.strangers -= 1;
+        }
         let Err(end) = read else {
             self.incoming[at] = Some(incoming);
             return;
@@ -119,6 +157,9 @@ impl Soap {
             }
             // If its sender died, our own connection to it breaks too.
             End::Broken(error) => tracing::debug!(%error, "a connection broke"),
+        }
+        if let Some(request) = incoming.receiving() {
+            self.detach(request);
         }
         // What was arriving comes again over the next one.
         if let Some(target) = incoming.end(&mut self.reception, engine) {
@@ -168,7 +209,7 @@ impl Soap {
 
 impl Drop for Soap {
     fn drop(&mut self) {
-        self.endpoint.leave(self.reception.domain, self.reception.rank);
+        self.endpoint.leave(self.reception.domain, self.reception.rank, self.outgoing.len());
     }
 }
 
@@ -204,7 +245,11 @@ impl Transport for Soap {
             }
         }
         self.ready = ready;
+        if self.endpoint.deadline().is_some_and(|at| at <= Instant::now()) {
+            self.endpoint.advance();
+        }
         any |= self.admit(engine);
+        self.end_strangers(engine);
         any |= self.receive(engine);
         self.forward();
         if self.outgoing.iter().any(|outgoing| outgoing.deadline().is_some()) {
@@ -238,7 +283,8 @@ impl Transport for Soap {
     fn disconnect(&mut self, rank: Rank) {
         self.outgoing[rank as usize].close();
         for slot in &mut self.incoming {
-            let old = slot.take_if(|incoming| incoming.peer == Some(rank));
+            // Where a `receive` waits, a client does.
+            let old = slot.take_if(|incoming| incoming.peer == Some(rank) && !incoming.receives());
             if let Some(target) = old.and_then(|old| old.end_of_rank(&mut self.reception)) {
                 self.reception.interrupt(target);
             }
@@ -252,7 +298,8 @@ impl Transport for Soap {
 
     fn deadline(&self) -> Option<Instant> {
         let outgoing = self.outgoing.iter().filter_map(Outgoing::deadline);
-        outgoing.chain(self.incoming.iter().flatten().filter_map(Incoming::deadline)).min()
+        let incoming = self.incoming.iter().flatten().filter_map(Incoming::deadline);
+        outgoing.chain(incoming).chain(self.strangers_end()).chain(self.endpoint.deadline()).min()
     }
 
     fn waiter(&self) -> Arc<dyn Waiter> {
