@@ -219,7 +219,7 @@ impl Drop for UncheckedPlaces<'_> {
 
 /// How many jobs of a kind may run at once.
 struct PlaceBound {
-    limit: &'static str,
+    name: &'static str,
     whose: &'static str,
     most: u64,
     counts: fn(&Reservation, &RunningJobs) -> bool,
@@ -256,13 +256,13 @@ impl EngineInner {
     fn place_bounds(&self, wanted: &Reservation) -> impl Iterator<Item = PlaceBound> + use<> {
         let bounds = [
             PlaceBound {
-                limit: "max_running",
+                name: "max_running",
                 whose: "of this server",
                 most: self.settings.max_running.into(),
                 counts: |_, _| true,
             },
             PlaceBound {
-                limit: "ranks",
+                name: "ranks",
                 whose: "of this service",
                 most: wanted.most_of_service.into(),
                 counts: |wanted, of| of.service == wanted.service,
@@ -270,7 +270,7 @@ impl EngineInner {
         ];
         let most = self.quotas().of(wanted.owner.as_str()).running;
         let of_owner = most.map(|most| PlaceBound {
-            limit: "owner_running",
+            name: "owner_running",
             whose: "of yours",
             most,
             counts: |wanted, of| of.owner == wanted.owner,
@@ -284,15 +284,15 @@ impl EngineInner {
         let Some(bound) = self.place_bounds(wanted).find(|bound| places > bound.most) else {
             return Ok(());
         };
-        let PlaceBound { limit, whose, most, .. } = bound;
+        let PlaceBound { name, whose, most, .. } = bound;
         let what = format!("{places} places are wanted, and {most} jobs {whose} may run at once");
-        Err(Fault::new(FaultCode::InvalidValue, what).parameter("ranks").limit(limit, most))
+        Err(Fault::new(FaultCode::InvalidValue, what).parameter("ranks").limit(name, most))
     }
 
     /// Whether no bound is exceeded, with all that is held.
     fn has_places(&self, wanted: &Reservation, running: &[RunningJobs]) -> Result<(), Fault> {
         let held = lock(&self.places).held(Instant::now());
-        for PlaceBound { limit, whose, most, counts } in self.place_bounds(wanted) {
+        for PlaceBound { name, whose, most, counts } in self.place_bounds(wanted) {
             let counted = running.iter().chain(&held).filter(|of| counts(wanted, of));
             let busy: u64 = counted.map(|of| of.count).sum();
             if busy > most {
@@ -302,7 +302,7 @@ impl EngineInner {
                 let what = format!(
                     "{places} places are wanted, and of the {most} for jobs {whose} {free} are free now"
                 );
-                let fault = Fault::new(FaultCode::QueueFull, what).limit(limit, most);
+                let fault = Fault::new(FaultCode::QueueFull, what).limit(name, most);
                 return Err(fault.retry_after(RETRY));
             }
         }

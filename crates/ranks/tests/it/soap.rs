@@ -397,6 +397,13 @@ fn an_address_serves_several_domains_and_never_mixes_them() {
                 assert!(other.refused(&not_here[1], 401).contains("not that of this domain"));
             }
         }
+        // The last for each: then its ranks may leave.
+        for ((domain, credential), of) in domains.iter().zip(&urls) {
+            let data = if *domain == domains[0].0 { "AQ==" } else { "Ag==" };
+            let last = store(1).field("domain", domain).field("sequence", 3).field("data", data);
+            let last = Call { credential: Some(credential.reveal()), ..last };
+            assert_eq!(last.post(&of[1]).status, 200);
+        }
     });
     run_with(processes, |world| {
         let bits = world.process().domain().as_bytes()[0];
@@ -407,11 +414,13 @@ fn an_address_serves_several_domains_and_never_mixes_them() {
             assert_eq!(got, [bits; 4]);
         }
         if world.rank() == 1 {
-            for _ in [1, 2] {
+            for _ in [1, 2, 3] {
                 world.recv(&mut got, 0, 7).unwrap();
                 assert_eq!(got[0], bits);
             }
         }
+        // The client speaks for rank 0: that rank must not leave before.
+        world.barrier().run().unwrap();
         world.process().leave();
     });
     client.join().unwrap();
