@@ -158,10 +158,14 @@ impl FailureReport {
             Error::Unreachable { reason, .. } if reason.contains("certificate") => {
                 self.hints.extend(about_certificate(reason).map(str::to_owned));
             }
-            Error::Unreachable { url: at, .. } if !same_host(at, url) => self.hints.push(format!(
-                "this address stands in the description of the service; --address calls another, \
-                 such as {url}"
-            )),
+            Error::Unreachable { url: at, .. }
+                if about.url.is_some_and(|url| !same_host(at, url)) =>
+            {
+                self.hints.push(format!(
+                    "this address stands in the description of the service; --address calls another, \
+                     such as {url}"
+                ));
+            }
             Error::Unreachable { .. } => self.hints.push(
                 "is that its address and port, and does a server run there (`fishplate serve`)?"
                     .to_owned(),
@@ -444,6 +448,19 @@ mod tests {
         let json = failure.json();
         assert_eq!(json["error"]["exitCode"], 201);
         assert_eq!(json["error"]["code"], "ProgramFailed");
+    }
+
+    #[test]
+    fn where_nobody_answers_the_hint_is_about_the_address_that_was_given() {
+        let hint = |given| {
+            let (url, reason) = ("http://down/s?wsdl".to_owned(), "Connection refused".to_owned());
+            let about = FailureContext { url: given, session: None };
+            FailureReport::of(&Error::Unreachable { url, reason }.into(), about).text()
+        };
+        for given in [Some("http://down/s"), None] {
+            assert!(hint(given).contains("does a server run there"), "{}", hint(given));
+        }
+        assert!(hint(Some("http://h/s")).contains("--address calls another, such as http://h/s"));
     }
 
     #[test]
