@@ -143,6 +143,7 @@ bench: tools
 	$(call need,wrk,wrk,the load of the benches)
 	$(call need,curl,curl,the transfers of the benches)
 	$(call need,ip,iproute2,the link of the benches)
+	$(call need,openssl,openssl,the certificate of the benches over TLS)
 	$(call need,rsync,rsync,a peer of the transfers by reference)
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate

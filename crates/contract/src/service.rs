@@ -37,6 +37,19 @@ pub struct Operation {
     pub signature: Signature,
 }
 
+impl Operation {
+    /// That of this name, which takes and gives these.
+    pub fn new(
+        name: &str,
+        documentation: &str,
+        inputs: Vec<Parameter>,
+        outputs: Vec<Parameter>,
+    ) -> Self {
+        let (name, documentation) = (name.to_owned(), documentation.to_owned());
+        Self { name, documentation, signature: Signature { inputs, outputs } }
+    }
+}
+
 /// What goes in and what comes out, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signature {

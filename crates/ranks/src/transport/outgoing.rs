@@ -133,6 +133,21 @@ pub(super) struct Outgoing<P: Protocol> {
     waits_for_room: bool,
 }
 
+/// Does for each what it is time for; they stand in the order of the ranks to which they go.
+pub(super) fn attend<P: Protocol>(
+    outgoing: &mut [Outgoing<P>],
+    poller: &Poller,
+    engine: &mut Engine,
+) {
+    if outgoing.iter().all(|outgoing| outgoing.deadline().is_none()) {
+        return;
+    }
+    let now = Instant::now();
+    for (rank, outgoing) in (0..).zip(outgoing) {
+        outgoing.attend(rank, now, poller, engine);
+    }
+}
+
 impl<P: Protocol> Outgoing<P> {
     pub(super) fn new(
         addresses: Vec<SocketAddr>,
@@ -227,13 +242,7 @@ impl<P: Protocol> Outgoing<P> {
     }
 
     /// Does what it is time for, and tells what became of `rank`, to which this goes.
-    pub(super) fn attend(
-        &mut self,
-        rank: Rank,
-        now: Instant,
-        poller: &Poller,
-        engine: &mut Engine,
-    ) {
+    fn attend(&mut self, rank: Rank, now: Instant, poller: &Poller, engine: &mut Engine) {
         if self.deadline().is_none() {
             return;
         }

@@ -5,7 +5,9 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::pin::Pin;
 
-use fishplate_contract::{Argument, Call, Fault, FaultCode, Interface, Service};
+use fishplate_contract::{
+    Argument, Call, Fault, FaultCode, Interface, Service, Verb, VerbDefinition,
+};
 use fishplate_jobs::plan::Plan;
 use fishplate_jobs::program::InputPlacement;
 
@@ -86,6 +88,18 @@ pub trait Provider: Debug + Send + Sync {
     fn plan(&self, _: &Host, operation: &str, _: Vec<Argument>) -> Result<PlannedJob, Fault> {
         Err(no_operation(operation))
     }
+}
+
+/// The operations of a service under their own names, and no verbs about jobs.
+pub fn calls_only(service: &Service) -> Interface {
+    let verbs = service.operations.iter().map(|operation| VerbDefinition {
+        name: operation.name.clone(),
+        verb: Verb::Call,
+        operation: operation.name.clone(),
+        documentation: operation.documentation.clone(),
+        signature: operation.signature.clone(),
+    });
+    Interface { verbs: verbs.collect() }
 }
 
 /// The fault of a call that nothing here can do.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fishplate_contract::{
     Argument, Call, Clock as _, DataType, Fault, FaultCode, Interface, Operation, Outcome,
-    Parameter, Principal, Service, Signature, SystemClock, Value, Verb, VerbDefinition,
+    Parameter, Principal, Service, SystemClock, Value, Verb,
 };
 use fishplate_jobs::engine::Reservation;
 use fishplate_jobs::store::quota::Quota;
@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 
 use crate::dispatch::authorise::{Access, Action};
 use crate::dispatch::init::domain;
-use crate::dispatch::provider::{Provider, ProviderFuture, no_operation};
+use crate::dispatch::provider::{Provider, ProviderFuture, calls_only, no_operation};
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
 use crate::dispatch::usage::CallUsage;
@@ -41,14 +41,7 @@ impl Provider for DomainProvider {
     }
 
     fn interface(&self) -> Interface {
-        let verbs = self.0.operations.iter().map(|operation| VerbDefinition {
-            name: operation.name.clone(),
-            verb: Verb::Call,
-            operation: operation.name.clone(),
-            documentation: operation.documentation.clone(),
-            signature: operation.signature.clone(),
-        });
-        Interface { verbs: verbs.collect() }
+        calls_only(&self.0)
     }
 
     fn is_built_in(&self) -> bool {
@@ -90,11 +83,6 @@ fn service() -> Service {
         Parameter::new("domain", DataType::String)
             .help("ID of a communication domain: 32 hexadecimal digits, drawn at random by whoever starts it.")
     };
-    let operation = |name: &str, documentation: &str, inputs, outputs| Operation {
-        name: name.to_owned(),
-        documentation: documentation.to_owned(),
-        signature: Signature { inputs, outputs },
-    };
     let member = vec![
         Parameter::new("rank", DataType::Int).help("The rank."),
         Parameter::new("service", DataType::String).help("The service whose program it runs."),
@@ -114,7 +102,7 @@ fn service() -> Service {
              addresses with `members`, and tell all of them to all with `connect`."
                 .to_owned(),
         operations: vec![
-            operation(
+            Operation::new(
                 "reserve",
                 "Holds places for ranks of a service; they are given back unless ranks take them in time.",
                 vec![
@@ -125,13 +113,13 @@ fn service() -> Service {
                 ],
                 vec![Parameter::new("expires", DataType::DateTime).help("When they are given back.")],
             ),
-            operation(
+            Operation::new(
                 "members",
                 "The ranks of a domain that were started here.",
                 vec![domain()],
                 vec![Parameter::new("member", DataType::Record(member)).repeated().help("A rank.")],
             ),
-            operation(
+            Operation::new(
                 "connect",
                 "Tells the ranks that were started here where all are; they wait for it in MPI_Init.",
                 vec![
@@ -141,7 +129,7 @@ fn service() -> Service {
                 ],
                 vec![Parameter::new("connected", DataType::Bool).help("True.")],
             ),
-            operation(
+            Operation::new(
                 "end",
                 "Gives back the places that are held for a domain, kills its ranks that run here, and forgets it.",
                 vec![domain()],

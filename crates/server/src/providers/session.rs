@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use fishplate_contract::{
     Argument, Call, DataType, Fault, FaultCode, Interface, Operation, Outcome, Parameter, Service,
-    SessionId, Signature, Value, Verb, VerbDefinition, lexical,
+    SessionId, Value, lexical,
 };
 use fishplate_data::session::{Session, SessionError, SessionFile};
 
 use crate::data::{Data, blocking};
-use crate::dispatch::provider::{Provider, ProviderFuture, no_operation};
+use crate::dispatch::provider::{Provider, ProviderFuture, calls_only, no_operation};
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
 use crate::dispatch::usage::CallUsage;
@@ -38,7 +38,7 @@ impl Provider for SessionProvider {
     }
 
     fn interface(&self) -> Interface {
-        interface(&self.0)
+        calls_only(&self.0)
     }
 
     fn is_built_in(&self) -> bool {
@@ -84,18 +84,6 @@ fn service() -> Service {
     }
 }
 
-/// Its operations under their own names, and no verbs about jobs.
-fn interface(service: &Service) -> Interface {
-    let verbs = service.operations.iter().map(|operation| VerbDefinition {
-        name: operation.name.clone(),
-        verb: Verb::Call,
-        operation: operation.name.clone(),
-        documentation: operation.documentation.clone(),
-        signature: operation.signature.clone(),
-    });
-    Interface { verbs: verbs.collect() }
-}
-
 fn open() -> Operation {
     let idle = Parameter {
         min: Some("1".to_owned()),
@@ -104,11 +92,11 @@ fn open() -> Operation {
             .optional()
             .help("How long it may idle, at most what the server allows.")
     };
-    operation("open", "Opens a session.", vec![idle], vec![session(), expires()])
+    Operation::new("open", "Opens a session.", vec![idle], vec![session(), expires()])
 }
 
 fn close() -> Operation {
-    operation(
+    Operation::new(
         "close",
         "Closes a session and removes its files. Jobs that run in it go on.",
         vec![session()],
@@ -117,7 +105,7 @@ fn close() -> Operation {
 }
 
 fn touch() -> Operation {
-    operation(
+    Operation::new(
         "touch",
         "Has a session begin to idle anew, as every call in it does.",
         vec![session()],
@@ -132,7 +120,7 @@ fn list() -> Operation {
         Parameter::new("used", DataType::DateTime).help("When it was last used."),
         expires(),
     ];
-    operation(
+    Operation::new(
         "list",
         "The caller's sessions, the last used first, where callers are known by name.",
         vec![],
@@ -141,7 +129,7 @@ fn list() -> Operation {
 }
 
 fn remove_file() -> Operation {
-    operation(
+    Operation::new(
         "removeFile",
         "Removes a file from a session. Its address is good for nothing then, until a file of that \
          name is put there again; whoever reads it meanwhile reads it to its end.",
@@ -157,22 +145,12 @@ fn files() -> Operation {
         Parameter::new("url", DataType::String)
             .help("Its address. Who has it can read this file, and nothing else of the session."),
     ];
-    operation(
+    Operation::new(
         "files",
         "The files of a session, by name.",
         vec![session()],
         vec![Parameter::new("file", DataType::Record(fields)).repeated().help("A file.")],
     )
-}
-
-fn operation(
-    name: &str,
-    documentation: &str,
-    inputs: Vec<Parameter>,
-    outputs: Vec<Parameter>,
-) -> Operation {
-    let (name, documentation) = (name.to_owned(), documentation.to_owned());
-    Operation { name, documentation, signature: Signature { inputs, outputs } }
 }
 
 fn session() -> Parameter {
@@ -297,7 +275,7 @@ mod tests {
     fn the_interface_is_the_operations_and_nothing_about_jobs() {
         let service = service();
         let names: Vec<String> =
-            interface(&service).verbs.into_iter().map(|definition| definition.name).collect();
+            calls_only(&service).verbs.into_iter().map(|definition| definition.name).collect();
         assert_eq!(names, ["open", "close", "touch", "list", "files", "removeFile"]);
     }
 

@@ -10,7 +10,7 @@ use crate::engine::{Engine, Frame, Payload};
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Header, Rank, RequestId};
 use crate::settings::Settings;
-use crate::transport::outgoing::Outgoing;
+use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
 use crate::transport::soap::endpoint::{Endpoint, Inbox};
 use crate::transport::soap::incoming::{End, Incoming};
@@ -252,12 +252,7 @@ impl Transport for Soap {
         self.end_strangers(engine);
         any |= self.receive(engine);
         self.forward();
-        if self.outgoing.iter().any(|outgoing| outgoing.deadline().is_some()) {
-            let now = Instant::now();
-            for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
-                outgoing.attend(rank, now, &self.poller, engine);
-            }
-        }
+        attend(&mut self.outgoing, &self.poller, engine);
         any
     }
 

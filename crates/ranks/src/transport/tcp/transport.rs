@@ -13,7 +13,7 @@ use crate::engine::{Engine, Frame};
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank, RequestId};
 use crate::settings::Settings;
-use crate::transport::outgoing::Outgoing;
+use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
 use crate::transport::socket::{is_transient, watch};
 use crate::transport::tcp::greeting::Greeting;
@@ -273,12 +273,7 @@ impl Transport for Tcp {
             }
         }
         self.ready = ready;
-        if self.outgoing.iter().any(|outgoing| outgoing.deadline().is_some()) {
-            let now = Instant::now();
-            for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
-                outgoing.attend(rank, now, &self.poller, engine);
-            }
-        }
+        attend(&mut self.outgoing, &self.poller, engine);
         while let Some(end) = self.strangers_end()
             && end <= Instant::now()
             && let Some((_, oldest)) = self.strangers().min()
