@@ -284,6 +284,32 @@ def test_jobs_of_a_killed_workflow_can_be_ended(tally: Hosted, starts: Starts, t
     assert fishplate.Service(tally.urls["tally"]).job(attempt.job).wait(timeout=LONG).state == "killed"
 
 
+def test_killing_a_workflow_that_is_a_job_ends_its_jobs(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    (tmp_path / "nested.py").write_text(
+        "import fishplate, sys\n"
+        "with fishplate.Run('nested', sys.argv[1]) as run:\n"
+        "    print(run.service(sys.argv[2])(starts=sys.argv[3], tag='inner', x=1, pause=float(sys.argv[4])).next)\n"
+    )
+    (tmp_path / "nested.toml").write_text(
+        f"""command = "{sys.executable} {tmp_path}/nested.py [in val run:string] [in val url:string] [in val starts:string] """
+        """[in val pause:double] > [out file next:int]"\n[limits]\nkill_grace = "60s"\n"""
+    )
+    with Hosted(tmp_path / "outer", [tmp_path / "nested.toml"], "--allow-private") as outer:
+        nested = fishplate.Service(outer.urls["nested"])
+        inputs = {"run": str(tmp_path / "run"), "url": tally.urls["tally"], "starts": starts.path}
+        job = nested.spawn(**inputs, pause=600)
+        until(lambda: starts()["inner"])
+        job.kill()
+        assert job.wait(timeout=LONG).state == "killed"
+        (attempt,) = contents(tmp_path / "run").attempts["1"]
+        assert attempt.cancelled and attempt.job is not None
+        assert fishplate.Service(tally.urls["tally"]).job(attempt.job).state == "killed"
+        # A workflow calls it, and goes on with what the other one has done.
+        with fishplate.Run("outer", tmp_path / "outer-run") as run:
+            assert run.service(outer.urls["nested"])(**inputs, pause=0).next == following(1)
+    assert starts() == {"inner": 2}
+
+
 def test_branches_have_places_of_their_own(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
     def work(order: list[int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
