@@ -148,7 +148,7 @@ fuzz: tools
 	$(PYTHON) fuzz/run.py --seconds 3600
 
 .PHONY: bench
-bench: tools
+bench: tools .venv/python-tools
 	$(call need,wrk,wrk,the load of the benches)
 	$(call need,curl,curl,the transfers of the benches)
 	$(call need,ip,iproute2,the link of the benches)
@@ -157,6 +157,8 @@ bench: tools
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate
 	$(CARGO) build --release --package fishplate-data --example fetch
+	mkdir -p python/command/scripts
+	cd python && ../.venv/bin/maturin develop --quiet --release
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +209,10 @@ def test_a_failure_that_the_workflow_took_is_part_of_the_run(tally: Hosted, star
 
     assert work() == work()
     assert starts() == {"try-2": 1, "try-1": 1, "try0": 1}
+    with fishplate.Run("loop", tmp_path / "run") as run:
+        run.reopen()
+    assert work() == work()
+    assert starts() == {"try-2": 2, "try-1": 2, "try0": 1}
 
 
 def test_another_server_answers(tally: Hosted, second: Hosted, starts: Starts, tmp_path: Path) -> None:
@@ -381,14 +389,17 @@ def test_what_is_side_by_side_without_a_branch_is_refused(tally: Hosted, starts:
 
 def test_a_server_has_so_many_jobs_at_once(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
     with fishplate.Run("few", tmp_path / "run", at_once=2) as run:
-        service = run.service(tally.urls["tally"])
-        steps = [service.spawn(starts=starts.path, tag=str(n), x=n, pause=0.2) for n in range(6)]
-        assert [step.result.next for step in steps] == list(map(following, range(6)))
-        run.report()
-    used = [attempt.used for (attempt,) in contents(tmp_path / "run").attempts.values()]
-    spans = [(told["started"], told["ended"]) for told in used if told]
-    assert len(spans) == 6
-    assert max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) == 2
+        service, alone = run.service(tally.urls["tally"]), run.service(tally.urls["tally"], at_once=1)
+        for called, places, count in ((service, range(1, 7), 2), (alone, range(7, 10), 1)):
+            steps = [called.spawn(starts=starts.path, tag=str(n), x=n, pause=0.2) for n in places]
+            assert [step.result.next for step in steps] == list(map(following, places))
+            run.report()
+            attempts = [run._journal.contents.attempts[str(place)][0] for place in places]
+            spans = [(attempt.used["started"], attempt.used["ended"]) for attempt in attempts if attempt.used]
+            assert len(spans) == len(places)
+            assert max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) == count
+        with pytest.raises(ValueError, match="at least 1, not 0"):
+            run.service(tally.urls["tally"], at_once=0)
     with pytest.raises(ValueError, match="at least 1, not 0"):
         fishplate.Run("none", tmp_path / "none", at_once=0)
 
@@ -458,6 +469,49 @@ def test_a_torn_journal_is_mended_and_a_damaged_one_refused(tally: Hosted, start
     path.write_bytes(broken)
     with pytest.raises(errors.JournalDamaged, match="is damaged at byte"):
         work()
+
+
+def test_a_full_disk_is_told_and_leaves_a_whole_journal(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, resource, sys\n"
+        "run = fishplate.Run('full', sys.argv[1])\n"
+        "size = (run.directory / 'journal').stat().st_size\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, resource.RLIM_INFINITY))\n"
+        "try:\n"
+        "    run.value(lambda: 1)\n"
+        "except OSError as error:\n"
+        "    print(error.strerror)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "print(run.value(lambda: 2))\n"
+    )
+    out, err = script(code, tmp_path / "run").communicate()
+    assert (out, err) == ("the disk took a part of a record\n2\n", "")
+    assert contents(tmp_path / "run").values["2"]["value"] == 2
+
+
+def test_a_terminal_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, sys\n"
+        "with fishplate.Run('seen', sys.argv[1]) as run:\n"
+        "    tally = run.service(sys.argv[2])\n"
+        "    for n in range(3):\n"
+        "        tally(starts=sys.argv[3], tag=str(n), x=n, pause=0.5)\n"
+        "        run.progress('residual', 10.0 ** -n)\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "run"), tally.urls["tally"], starts.path]
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        # Reading a terminal that nobody has open any more is an error.
+        with suppress(OSError):
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+    os.close(ours)
+    lines = shown.decode().replace("\x1b[K", "").split("\r")
+    assert any("tally 0 s" in line for line in lines), lines
+    assert any(line.startswith("seen: 3 steps done | residual 0.01 (3) | ") for line in lines), lines
 
 
 def test_a_report_needs_nothing_else(tally: Hosted, second: Hosted, starts: Starts, tmp_path: Path) -> None:

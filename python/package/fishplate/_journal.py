@@ -6,6 +6,7 @@ off. docs/decisions/0027 says what stands in it, and why it is not written to th
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -87,6 +88,8 @@ class Contents:
     """When the workflow was started, and what its process moved."""
     latest: dict[str, int] = field(default_factory=dict)
     """Number of the newest record that began something in each branch."""
+    highest: dict[str, int] = field(default_factory=dict)
+    """Highest number of a place in each branch."""
     records: int = 0
 
     def take(self, record: dict[str, Any]) -> None:
@@ -102,13 +105,21 @@ class Contents:
 
     def was_followed(self, attempt: Attempt) -> bool:
         """Whether the workflow went on after it failed: in its branch, or in one that this came from."""
-        branch = branch_of(attempt.place)
-        while True:
-            if self.latest.get(branch, 0) > attempt.record:
+        place = attempt.place
+        while place:
+            branch, _, name = place.rpartition("/")
+            number = name.partition("[")[0]
+            # A named branch has no number in the one that it came from, but a time.
+            if self.highest.get(branch, 0) > int(number) if number.isdigit() else self.latest.get(branch, 0) > attempt.record:
                 return True
-            if not branch:
-                return False
-            branch = branch_of(branch)
+            place = branch
+        return False
+
+    def _came(self, place: str) -> None:
+        """The workflow came to a place."""
+        branch, _, number = place.rpartition("/")
+        self.latest[branch] = self.records
+        self.highest[branch] = max(self.highest.get(branch, 0), int(number))
 
     def _run(self, _: str, record: dict[str, Any]) -> None:
         self.name, self.id = record["name"], record["id"]
@@ -123,7 +134,8 @@ class Contents:
         told = {name: record[name] for name in ("call", "inputs", "url", "where")}
         made = Attempt(place, record["attempt"], begun=record["at"], **told)
         self.attempts.setdefault(place, []).append(made)
-        made.record = self.latest[branch_of(place)] = self.records
+        made.record = self.records
+        self._came(place)
 
     def _changed(self, place: str, **parts: Any) -> None:
         attempt = self.attempts[place][-1]
@@ -135,7 +147,7 @@ class Contents:
         self._changed(place, job=record["job"])
 
     def _ended(self, place: str, record: dict[str, Any]) -> None:
-        self._changed(place, outputs=record["outputs"], ended=record["at"])
+        self._changed(place, outputs=record["outputs"], ended=record["at"], cancelled=False)
 
     def _failed(self, place: str, record: dict[str, Any]) -> None:
         self._changed(place, fault=record["fault"], log=record["log"], ended=record["at"])
@@ -154,7 +166,7 @@ class Contents:
 
     def _value(self, place: str, record: dict[str, Any]) -> None:
         self.values[place] = record
-        self.latest[branch_of(place)] = self.records
+        self._came(place)
 
     _put = _value
 
@@ -214,9 +226,15 @@ class Journal:
         with self._lock:
             if self._file < 0:
                 return
-            written = os.write(self._file, line)
-            if written != len(line):
-                raise OSError(f"{self.directory}/journal: the disk took {written} of {len(line)} bytes of a record")
+            before = os.lseek(self._file, 0, os.SEEK_CUR)
+            try:
+                if os.write(self._file, line) != len(line):
+                    raise OSError(errno.ENOSPC, "the disk took a part of a record", str(self.directory / "journal"))
+            except OSError:
+                # The next record begins where this one should have.
+                os.ftruncate(self._file, before)
+                os.lseek(self._file, before, os.SEEK_SET)
+                raise
             if kind in SYNCED:
                 os.fdatasync(self._file)
             self.contents.take(record)

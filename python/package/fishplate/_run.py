@@ -82,24 +82,21 @@ class Run:
     ) -> None:
         if not name or len(name) > NAME or not name.isprintable() or "/" in name:
             raise ValueError(f"a run's name is 1 to {NAME} printable characters without /, not {name!r}")
-        if at_once < 1:
-            raise ValueError(f"at_once is how many jobs a server has at once: at least 1, not {at_once}")
+        _at_least_one(at_once)
         self.name = name
         self.directory = Path(f"{name}.run" if directory is None else directory).absolute()
         self.patience = patience
         self._journal = Journal(self.directory, name)
         self._branches = Branches()
         self._live: dict[str, Step] = {}
+        self._left: dict[str, Step] = {}
         self._digests: dict[str, str] = {}
-        self._servers: dict[str, Slots] = {}
+        self._places: dict[str, Slots] = {}
         self._defaults = (at_once, retries, reuse)
         self._lock = threading.RLock()
         self._cancelled = False
         self._moved = _native.transferred()
-        self._terminated = False
-        self._former: Any = None
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            self._former = signal.signal(signal.SIGTERM, self._terminate)
+        _Termination.watch(self)
         atexit.register(self._at_exit)
         self._picture = Picture(self, progress)
 
@@ -117,7 +114,7 @@ class Run:
         """The service at a URL, called through the run. Of several with the same interface the first answers that is
         there, and a call that failed is tried again at the next. Nothing is asked before the first call.
 
-        `at_once`, `retries`, `reuse` as for the run, which they are if nothing is said here.
+        `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
         """
         return RunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
 
@@ -139,8 +136,17 @@ class Run:
             raise ValueError("a service has at least one URL")
         return [Endpoint(one, settings) for one in urls]
 
+    def reopen(self) -> None:
+        """Has all calls that failed be made anew, also those from whose failure the workflow went on; before the first
+        call of a run that is resumed."""
+        for place, attempts in self._journal.contents.attempts.items():
+            if attempts[-1].fault is not None and not attempts[-1].reopened:
+                self._journal.append("reopened", place=place)
+
     def _told(self, at_once: int | None, retries: int | None, reuse: bool | None) -> tuple[int | None, int, bool]:
         _, own_retries, own_reuse = self._defaults
+        if at_once is not None:
+            _at_least_one(at_once)
         return at_once, own_retries if retries is None else retries, own_reuse if reuse is None else reuse
 
     def put(self, path: str | os.PathLike[str], url: str) -> Reference:
@@ -288,7 +294,7 @@ class Run:
 
     def _end(self, attempt: Attempt) -> str | None:
         """Kills the job of an attempt; why not, if it cannot be done."""
-        step, job = self._live.get(attempt.place), attempt.job
+        step, job = self._live.get(attempt.place) or self._left.get(attempt.place), attempt.job
         try:
             if step is not None and step._endpoint is not None:
                 native = step._endpoint.native
@@ -297,6 +303,7 @@ class Run:
             if job is None and step is not None and step._again is not None:
                 # Whether it arrived or not: now it is there, under its key, and is ended.
                 job = step._again().wait()
+                self._journal.append("accepted", place=attempt.place, job=job)
             elif job is None and step is not None:
                 return None
             if job is None:
@@ -309,8 +316,7 @@ class Run:
     def close(self, failure: BaseException | None = None) -> None:
         """Lets go of the run; it can be resumed. Calls with which it `failure` ended are made anew then."""
         with self._lock:
-            if self._former is not None and signal.getsignal(signal.SIGTERM) == self._terminate:
-                signal.signal(signal.SIGTERM, self._former)
+            _Termination.leave(self)
             self._picture.close()
             for place in _failed_steps(failure):
                 last = self._journal.contents.last(place)
@@ -326,17 +332,13 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)) or self._terminated:
+        if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)) or _Termination.came:
             self.cancel()
         self.close(error)
 
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
-        self._terminated = True
-        sys.exit(128 + number)
-
     def _at_exit(self) -> None:
         failure = getattr(sys, "last_value", None)
-        if isinstance(failure, KeyboardInterrupt) or self._terminated:
+        if isinstance(failure, KeyboardInterrupt) or _Termination.came:
             self.cancel()
         self.close(failure)
 
@@ -348,11 +350,46 @@ class Run:
         if self._cancelled:
             raise RunCancelled(f"run {self.name} was cancelled")
 
-    def _slots(self, server: str, at_once: int | None) -> Slots:
+    def _slots(self, endpoint: Endpoint, at_once: int | None) -> Slots:
+        """Those of a server, or of a service of it that was told how many."""
+        name = endpoint.server if at_once is None else endpoint.url
         with self._lock:
-            if server not in self._servers:
-                self._servers[server] = Slots(at_once or self._defaults[0])
-            return self._servers[server]
+            if name not in self._places:
+                self._places[name] = Slots(at_once or self._defaults[0])
+            return self._places[name]
+
+
+def _at_least_one(at_once: int) -> None:
+    if at_once < 1:
+        raise ValueError(f"at_once is how many jobs a server has at once: at least 1, not {at_once}")
+
+
+class _Termination:
+    """SIGTERM, which ends a program at once unless somebody takes it, ends the open runs' jobs first."""
+
+    came = False
+    _open: set[Run] = set()
+
+    @classmethod
+    def watch(cls, run: Run) -> None:
+        """A run was opened."""
+        cls._open.add(run)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, cls._take)
+
+    @classmethod
+    def leave(cls, run: Run) -> None:
+        """A run was closed."""
+        cls._open.discard(run)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and not cls._open and signal.getsignal(signal.SIGTERM) == cls._take:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    @classmethod
+    def _take(cls, number: int, frame: FrameType | None) -> None:
+        cls.came = True
+        sys.exit(128 + number)
 
 
 def _failed_steps(failure: BaseException | None) -> set[str]:

@@ -107,6 +107,10 @@ class Step:
             raise
         finally:
             run._live.pop(self._place, None)
+            last = run._journal.contents.last(self._place)
+            if last is not None and last.is_open:
+                # Who awaited it was cancelled. Its job goes on, and is found again, or ended by `Run.cancel`.
+                run._left[self._place] = self
 
     def _made(self, awaited: bool) -> Flow[Result]:
         contents = self._run._journal.contents
@@ -195,7 +199,7 @@ class Step:
     def _slotted(
         self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given
     ) -> Flow[Given]:
-        slots = self._run._slots(endpoint.server, self._service._at_once)
+        slots = self._run._slots(endpoint, self._service._at_once)
         slot = slots.ask()
         try:
             yield slot
