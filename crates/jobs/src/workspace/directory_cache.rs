@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{manifest, removal};
+use crate::executor::NOTE;
 
 /// Most directories kept.
 const MOST: usize = 64;
@@ -66,7 +67,7 @@ fn renew(directory: &Path) -> io::Result<bool> {
         let permissions = metadata.mode() & 0o7777;
         match entry.file_name().to_str() {
             Some("work") if metadata.is_dir() && permissions == 0o700 => {}
-            Some("run" | "stdout" | "stderr")
+            Some(NOTE | "stdout" | "stderr")
                 if metadata.is_file() && permissions == 0o600 && metadata.nlink() == 1 =>
             {
                 if metadata.len() > 0 {
@@ -80,7 +81,7 @@ fn renew(directory: &Path) -> io::Result<bool> {
         }
     }
     for log in logs {
-        if log.ends_with("run") {
+        if log.ends_with(NOTE) {
             renew_journal(&log)?;
         } else {
             nix::unistd::truncate(&log, 0)?;
