@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import numpy
 import pytest
 from server import EXAMPLES, SERVICES, Hosted
@@ -141,6 +143,31 @@ def test_a_job_that_goes_on_is_waited_for(tally: Hosted, starts: Starts, tmp_pat
     assert starts() == {"slow": 1}
     tried = contents(tmp_path / "run").attempts["1"]
     assert [attempt.number for attempt in tried] == [0]
+
+
+def test_a_job_that_is_gone_is_told_and_made_anew_if_that_is_wanted(
+    tally: Hosted, starts: Starts, tmp_path: Path
+) -> None:
+    code = (
+        "import fishplate, sys\n"
+        "with fishplate.Run('gone', sys.argv[1]) as run:\n"
+        "    print(run.service(sys.argv[2])(starts=sys.argv[3], tag='gone', x=1, pause=0.5).next)\n"
+    )
+    arguments = (tmp_path / "run", tally.urls["tally"], starts.path)
+    process = script(code, *arguments)
+    until(lambda: starts()["gone"])
+    until(lambda: contents(tmp_path / "run").attempts["1"][0].job)
+    process.kill()
+    process.communicate()
+    (attempt,) = contents(tmp_path / "run").attempts["1"]
+    job = fishplate.Service(tally.urls["tally"]).job(attempt.job or "")
+    job.wait()
+    job.remove()
+    _, err = script(code, *arguments).communicate()
+    assert "NoSuchJob" in err and "in step 1 of run gone, <string>:3" in err
+    assert starts() == {"gone": 1}
+    assert script(code, *arguments).communicate() == (f"{following(1)}\n", "")
+    assert starts() == {"gone": 2}
 
 
 def test_a_run_belongs_to_one_process(tmp_path: Path) -> None:
@@ -512,6 +539,19 @@ def test_a_terminal_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_p
     lines = shown.decode().replace("\x1b[K", "").split("\r")
     assert any("tally 0 s" in line for line in lines), lines
     assert any(line.startswith("seen: 3 steps done | residual 0.01 (3) | ") for line in lines), lines
+
+
+def test_a_notebook_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate\n"
+        f"run = fishplate.Run('noted', {str(tmp_path / 'run')!r})\n"
+        f"run.service({tally.urls['tally']!r})(starts={starts.path!r}, tag='x', x=1)\n"
+        "run.close()\n"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])  # type: ignore[no-untyped-call]
+    done = nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    (output,) = done.cells[0].outputs
+    assert output["data"]["text/plain"].startswith("noted: 1 steps done | ")
 
 
 def test_a_report_needs_nothing_else(tally: Hosted, second: Hosted, starts: Starts, tmp_path: Path) -> None:

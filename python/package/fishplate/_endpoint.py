@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-import threading
 from typing import Any
 from urllib.parse import urlsplit
 
 from . import _native
 from ._flow import Blocking, Flow
 from ._service import AsyncService, Settings
-from .errors import ArgumentError, Unreachable
+from .errors import ArgumentError
 
 CONNECT_TIMEOUT = 10.0
 """Seconds within which a server is reached, or the next one is asked."""
@@ -23,25 +22,26 @@ class Endpoint:
         self.url = url
         self.server = urlsplit(url).netloc
         self.settings = settings
-        self._native: _native.Service | None = None
-        self._lock = threading.Lock()
+        self._service: AsyncService | None = None
 
     @property
     def native(self) -> _native.Service:
-        assert self._native is not None, "it was connected"
-        return self._native
+        """The service, which was connected."""
+        assert self._service is not None
+        return self._service._remote
 
     @property
     def is_connected(self) -> bool:
-        return self._native is not None
+        """Whether its description is here."""
+        return self._service is not None
 
     def connected(self) -> Flow[None]:
         """Fetches its description, once."""
-        if self._native is None:
+        if self._service is None:
             native = yield _native.Service.connect(self.url, **self.settings)
             if not native.ours:
                 raise ArgumentError(f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again")
-            self._native = native
+            self._service = AsyncService(native)
 
     def is_there(self) -> Flow[bool]:
         """Whether somebody listens there; nothing is sent."""
@@ -61,7 +61,8 @@ class Endpoint:
 
     def described(self, operation: str | None) -> _native.Operation:
         """What the service says of an operation."""
-        return AsyncService(self.native)._described(operation)
+        assert self._service is not None
+        return self._service._described(operation)
 
 
 def interface(native: _native.Service) -> dict[str, Any]:
@@ -79,6 +80,3 @@ def same(one: Endpoint, other: Endpoint) -> None:
     """Two servers may answer for each other if their services take and give the same."""
     if interface(one.native) != interface(other.native):
         raise ArgumentError(f"{other.url} has another interface than {one.url}: they cannot answer for each other")
-
-
-__all__ = ["Endpoint", "Unreachable", "interface", "same"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -45,7 +46,7 @@ SENT_AGAIN = 16 << 10
 LOG = 4 << 10
 """Characters of a failed program's output that are kept."""
 
-HERE = str(Path(__file__).parent)
+HERE = f"{Path(__file__).parent}{os.sep}"
 
 
 class Step:
