@@ -83,7 +83,9 @@ def workflow(found: dict) -> list[str]:
         *lines, "",
         f"Bytes through the workflow's own process: {found['bytes_a_step']:.0f} a step. {many['steps']} steps of `cat` in "
         f"one run took {many['seconds']:.1f} s; resumed, they were all there again after "
-        f"**{many['resumed_seconds']:.2f} s**, from a journal of {mebibytes(many['journal_bytes'])}.",
+        f"**{many['resumed_seconds']:.2f} s**, from a journal of {mebibytes(many['journal_bytes'])}. A study of "
+        f"{found['steps']} cases of that program took {found['study_seconds']['first']:.1f} s, and in another run "
+        f"with `reuse` {found['study_seconds']['reused']:.1f} s.",
     ]
 
 

@@ -40,17 +40,22 @@ begin = time.monotonic()
 if way == "service":
     step = fishplate.Service(url).by_reference()
 else:
-    step = fishplate.Run("loop", directory, progress=False).service(url)
+    run = fishplate.Run("loop", directory, reuse=way == "study", progress=False)
+    step = run.service(url)
 state = bytes(%d)
-for number in range(steps):
-    state = step(state=state).next
+if way == "study":
+    run.map(lambda number: step(state=b"%%d" %% number).next, range(steps))
+else:
+    for number in range(steps):
+        state = step(state=state).next
 seconds = time.monotonic() - begin
 print(json.dumps({"seconds": seconds, "moved": fishplate.transferred()}))
 """ % BYTES
 
 
 def measure(tools: Tools, rounds: int, steps: int, many: int) -> dict:
-    """In each round the three ways take turns; then `many` steps of a program that does nothing, and resuming them."""
+    """In each round the three ways take turns; then a study of as many cases, and once more with
+    `reuse`; then `many` steps of a program that does nothing, and resuming them."""
     place = Path(tempfile.mkdtemp(prefix="workflow-", dir=tools.scratch))
     program = place / "step.sh"
     program.write_text(PROGRAM)
@@ -70,6 +75,8 @@ def measure(tools: Tools, rounds: int, steps: int, many: int) -> dict:
                 ways[way].append(told["seconds"] / steps)
                 if way == "run":
                     moved.append(sum(told["moved"]) / steps)
+        # The same cases in two runs, which know nothing of each other.
+        studies = [loop("study", server.url, place / name, steps)["seconds"] for name in ("first", "second")]
     description = 'name = "step"\ncommand = "/bin/cat [in file state:raw] > [out file next:raw]"\n'
     with serving(tools.binary, tools.scratch, "many", description) as server:
         begun = loop("run", server.url, place / "many", many)
@@ -82,6 +89,7 @@ def measure(tools: Tools, rounds: int, steps: int, many: int) -> dict:
         "seconds_a_step": {way: {"median": statistics.median(times), "least": min(times)}
                            for way, times in ways.items()},
         "bytes_a_step": statistics.median(moved),
+        "study_seconds": {"first": studies[0], "reused": studies[1]},
         "many": {"steps": many, "seconds": begun["seconds"], "resumed_seconds": resumed["seconds"],
                  "journal_bytes": journal},
     }

@@ -308,6 +308,7 @@ def test_jobs_of_a_killed_workflow_can_be_ended(tally: Hosted, starts: Starts, t
     code = "import fishplate, sys\nr = fishplate.Run('lost', sys.argv[1])\nr.service(sys.argv[2])(starts=sys.argv[3], tag='x', x=1, pause=600)\n"
     process = script(code, tmp_path / "run", tally.urls["tally"], starts.path)
     until(lambda: starts()["x"])
+    until(lambda: contents(tmp_path / "run").attempts["1"][0].job)
     process.kill()
     process.communicate()
     with fishplate.Run("lost", tmp_path / "run") as run:
@@ -551,7 +552,7 @@ def test_a_notebook_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_p
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])  # type: ignore[no-untyped-call]
     done = nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     (output,) = done.cells[0].outputs
-    assert output["data"]["text/plain"].startswith("noted: 1 steps done | ")
+    assert output["data"]["text/plain"].startswith("noted: 1 step done | ")
 
 
 def test_a_report_needs_nothing_else(tally: Hosted, second: Hosted, starts: Starts, tmp_path: Path) -> None:

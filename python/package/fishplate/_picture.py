@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ._progress import _in_notebook, human
+from ._progress import _in_notebook, counted, human
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -42,7 +42,7 @@ class Picture:
         last = [attempts[-1] for attempts in list(contents.attempts.values())]
         ended = sum(attempt.outputs is not None for attempt in last)
         failed = sum(attempt.fault is not None for attempt in last)
-        parts = [f"{run.name}: {ended} steps done" + (f", {failed} failed" if failed else "")]
+        parts = [f"{run.name}: {counted(ended, 'step')} done" + (f", {failed} failed" if failed else "")]
         now = time.time()
         running = [f"{step._service._name} {now - step._begun:.0f} s" for step in list(run._live.values())]
         if running:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from . import _native, _stored
 from ._journal import Attempt, Contents
-from ._progress import human
+from ._progress import counted, human
 from .errors import Error
 
 if TYPE_CHECKING:
@@ -152,9 +152,8 @@ def page(directory: Path, contents: Contents) -> str:
     attempts = [attempt for tried in contents.attempts.values() for attempt in tried]
     begun = min((attempt.begun for attempt in attempts), default=time.time())
     ended = max((attempt.ended or attempt.begun for attempt in attempts), default=begun)
-    steps = len(contents.attempts)
-    what = (f"{steps} steps, {len(attempts)} calls, {_seconds(ended - begun)} from {_moment(begun)} to {_moment(ended)}; "
-            f"the workflow was started {len(contents.processes)} times")
+    what = (f"{counted(len(contents.attempts), 'step')}, {counted(len(attempts), 'call')}, {_seconds(ended - begun)} from "
+            f"{_moment(begun)} to {_moment(ended)}; the workflow was started {counted(len(contents.processes), 'time')}")
     sent, received = (sum(process.get(way, 0) for process in contents.processes) for way in ("sent", "received"))
     parts = [
         f"<h1>{escape(contents.name)}</h1><p class='what'>{escape(what)}</p>",
