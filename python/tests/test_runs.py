@@ -96,7 +96,7 @@ def test_a_run_gives_again_what_it_gave(tally: Hosted, starts: Starts, tmp_path:
             smooth = run.service(tally.urls["smooth"])
             grid = numpy.zeros((30, 30))
             grid[15, 15] = 1.0
-            found: list[Any] = [run.random(), run.now(), run.value(lambda: {"a": [1, None]})]
+            found: list[Any] = [run.random(), run.now(), run.value(lambda: {"a": (1, None)})]
             x = 1
             for number in range(5):
                 x = service(starts=starts.path, tag=str(number), x=x).next
@@ -108,7 +108,7 @@ def test_a_run_gives_again_what_it_gave(tally: Hosted, starts: Starts, tmp_path:
             return found
 
     first = work()
-    assert work() == first
+    assert work() == first and first[2] == {"a": [1, None]}
     assert starts() == {str(number): 1 for number in range(5)}
     assert len(contents(tmp_path / "run").measures) == 5
 

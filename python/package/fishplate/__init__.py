@@ -22,7 +22,8 @@ from ._job import AsyncJob, Job, Status, Transfer
 from ._move import AsyncOffer, Offer, aget, aput, get, put, transferred
 from ._native import Parameter, __version__
 from ._result import Result
-from ._run import AsyncRunService, Run, RunService
+from ._run import Run
+from ._run_service import AsyncRunService, RunService
 from ._server import AsyncServer, AsyncSession, Server, Session
 from ._service import AsyncOperation, AsyncService, Operation, Service
 from ._step import Step

@@ -62,8 +62,9 @@ class Branch:
             if not ended and not (thread is here[0] and task is None):
                 self._owner = owner
                 raise BranchError(
-                    f"branch {self.path or 'of the run'} belongs to another thread or task: call in `with run.branch(NAME):` "
-                    "there, or begin branches with `run.map` or `run.gather`, so that their places are the same each time"
+                    f"branch {self.path or 'of the run'} belongs to another thread or task: call in "
+                    "`with run.branch(NAME):` there, or begin branches with `run.map` or `run.gather`, so that "
+                    "their places are the same each time"
                 )
 
     @contextmanager
@@ -71,7 +72,7 @@ class Branch:
         """A branch of that name, which nobody else may have at the same time."""
         with self._lock:
             if name in self._open:
-                raise BranchError(f"branch {name} is open already: give branches that go on side by side names of their own")
+                raise BranchError(f"branch {name} is open already: what goes on side by side has names of its own")
             self._open.add(name)
         try:
             yield Branch(self.numbered(name))

@@ -40,7 +40,9 @@ class Endpoint:
         if self._service is None:
             native = yield _native.Service.connect(self.url, **self.settings)
             if not native.ours:
-                raise ArgumentError(f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again")
+                raise ArgumentError(
+                    f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again"
+                )
             self._service = AsyncService(native)
 
     def is_there(self) -> Flow[bool]:

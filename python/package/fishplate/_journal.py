@@ -110,7 +110,10 @@ class Contents:
             branch, _, name = place.rpartition("/")
             number = name.partition("[")[0]
             # A named branch has no number in the one that it came from, but a time.
-            if self.highest.get(branch, 0) > int(number) if number.isdigit() else self.latest.get(branch, 0) > attempt.record:
+            is_numbered = number.isdigit()
+            if is_numbered and self.highest.get(branch, 0) > int(number):
+                return True
+            if not is_numbered and self.latest.get(branch, 0) > attempt.record:
                 return True
             place = branch
         return False
@@ -214,7 +217,8 @@ class Journal:
         except BlockingIOError:
             pid = os.read(held, 32).decode().strip()
             os.close(held)
-            raise RunInUse(f"run {name} in {self.directory} is being run by process {pid}: wait for it, or end it") from None
+            what = f"run {name} in {self.directory} is being run by process {pid}: wait for it, or end it"
+            raise RunInUse(what) from None
         os.ftruncate(held, 0)
         os.pwrite(held, str(os.getpid()).encode(), 0)
         return held

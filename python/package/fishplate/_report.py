@@ -192,7 +192,8 @@ def _timeline(attempts: Sequence[Attempt], begun: float, ended: float) -> str:
                 continue  # Nobody could tell it from the one before.
             last = end
             kind = "failed" if attempt.fault is not None else "wait"
-            told = f"{attempt.place}: {_stored.shown(attempt.call, attempt.inputs)}, {_seconds(attempt.ended - attempt.begun)}"
+            took = _seconds(attempt.ended - attempt.begun)
+            told = f"{attempt.place}: {_stored.shown(attempt.call, attempt.inputs)}, {took}"
             drawn.append(_bar(kind, x, y, end - x, f"<title>{escape(told)}</title>"))
             program = program_time(attempt)
             if program is not None and attempt.fault is None:
@@ -285,8 +286,9 @@ def _curve(name: str, values: Sequence[float]) -> str:
     )
     foot = f"<text x='{width / 2}' y='{height - 6}' text-anchor='middle'>{len(values)} values, last {values[-1]:.4g}</text>"
     caption = escape(name) + (" (logarithmic)" if is_log else "")
-    drawing = f"<svg viewBox='0 0 {width} {height}' width='{width}'><polyline class='curve' points='{line}'/>{dots}{marks}{foot}</svg>"
-    return f"<figure><figcaption>{caption}</figcaption>{drawing}</figure>"
+    drawing = f"<polyline class='curve' points='{line}'/>{dots}{marks}{foot}"
+    svg = f"<svg viewBox='0 0 {width} {height}' width='{width}'>{drawing}</svg>"
+    return f"<figure><figcaption>{caption}</figcaption>{svg}</figure>"
 
 
 def _image(path: Path, caption: str) -> str:
@@ -298,8 +300,10 @@ def _image(path: Path, caption: str) -> str:
 
 def _failure(attempt: Attempt) -> str:
     fault = attempt.fault or {}
-    told = f"step {attempt.place}, attempt {attempt.number + 1}, {attempt.where}: {_stored.shown(attempt.call, attempt.inputs)}"
-    text = "\n".join(part for part in (f"{fault.get('code')}: {fault.get('message')}", fault.get("stderr"), attempt.log) if part)
+    called = _stored.shown(attempt.call, attempt.inputs)
+    told = f"step {attempt.place}, attempt {attempt.number + 1}, {attempt.where}: {called}"
+    parts = (f"{fault.get('code')}: {fault.get('message')}", fault.get("stderr"), attempt.log)
+    text = "\n".join(part for part in parts if part)
     return f"<p>{escape(told)}<br>{escape(attempt.url)}, job {attempt.job}</p><pre>{escape(text)}</pre>"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import os
 import random
 import shutil
@@ -11,32 +12,31 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from html import escape
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Never, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 from . import _native, _report, _stored
 from ._branch import Branch, Branches
 from ._data import Reference, handle
-from ._endpoint import Endpoint, same
-from ._flow import Flow, Sleep, awaiting, blocking
+from ._endpoint import Endpoint
+from ._flow import blocking
 from ._journal import Attempt, Journal
 from ._move import _put
 from ._picture import Picture
-from ._result import Result
-from ._service import Outputs, Settings, _Options
+from ._run_service import AsyncRunService, RunService
+from ._service import Settings, _Options
 from ._slots import Slots
-from ._step import FIRST_PAUSE, LONGEST_PAUSE, Step
-from .errors import Error, JournalMismatch, RunCancelled, Unreachable
+from ._step import Step
+from .errors import Error, JournalMismatch, RunCancelled
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -185,9 +185,12 @@ class Run:
         past, called = contents.values.get(place), contents.last(place)
         if called is not None or (past is not None and past["name"] != name):
             was = _stored.shown(called.call, called.inputs) if called else (past or {})["name"]
-            raise JournalMismatch(f"step {place} of run {self.name} was {was}; now it is {name}. The workflow was changed under the run")
+            raise JournalMismatch(
+                f"step {place} of run {self.name} was {was}; now it is {name}. The workflow was changed under the run"
+            )
         if past is None:
-            self._journal.append(kind, place=place, name=name, value=make())
+            # As it will be read: a tuple is a list from the first time on.
+            self._journal.append(kind, place=place, name=name, value=json.loads(json.dumps(make())))
             past = contents.values[place]
         return past["value"]
 
@@ -241,6 +244,8 @@ class Run:
 
     def progress(self, name: str, value: float) -> None:
         """A measure of convergence, such as `run.progress("residual", r)`: shown, and drawn in the report."""
+        if "/" in name:
+            raise ValueError(f"a measure's name has no /: {name!r}")
         place = self._branches.current.numbered(name)
         if place not in self._journal.contents.measures:
             self._journal.append("progress", place=place, name=name, value=float(value))
@@ -289,7 +294,8 @@ class Run:
                     self._journal.append("cancelled", place=attempt.place)
                     ended.append(attempt.place)
                 else:
-                    print(f"fishplate: step {attempt.place} of run {self.name} may go on at {attempt.url}: {problem}", file=sys.stderr)
+                    told = f"fishplate: step {attempt.place} of run {self.name} may go on at {attempt.url}: {problem}"
+                    print(told, file=sys.stderr)
             return ended
 
     def _end(self, attempt: Attempt) -> str | None:
@@ -407,111 +413,3 @@ def _failed_steps(failure: BaseException | None) -> set[str]:
         left += [error.__cause__, error.__context__]
         left += getattr(error, "exceptions", ())
     return found
-
-
-class BaseRunService:
-    """What services called through a run have in common, whether they are waited for or awaited."""
-
-    def __init__(
-        self, run: Run, endpoints: list[Endpoint], options: _Options, told: tuple[int | None, int, bool], operation: str | None = None
-    ) -> None:
-        self._run = run
-        self._endpoints = endpoints
-        self._options = options
-        self._settled = told
-        self._at_once, self._retries, self._reuse = told
-        self._operation = operation
-
-    @property
-    def _name(self) -> str:
-        return self._endpoints[0].url.rpartition("/")[2]
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._name} of run {self._run.name}>"
-
-    def options(self, *, outputs: Outputs | None = None, timeout: float | None = None) -> Self:
-        """The same service, called otherwise; see `Service.options`. Files stay at the server, as references, unless
-        `outputs` says otherwise."""
-        changed = {name: value for name, value in (("outputs", outputs), ("timeout", timeout)) if value is not None}
-        return type(self)(self._run, self._endpoints, replace(self._options, **changed), self._settled, self._operation)  # type: ignore[arg-type]
-
-    def by_reference(self, *outputs: str) -> Self:
-        """See `Service.by_reference`: arrays too stay at the server."""
-        chosen: Outputs = dict.fromkeys(outputs, "reference") if outputs else "reference"
-        return self.options(outputs=chosen)
-
-    def __getitem__(self, name: str) -> Self:
-        """The operation of that name."""
-        return type(self)(self._run, self._endpoints, self._options, self._settled, name)
-
-    def __getattr__(self, name: str) -> Self:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self[name]
-
-    def _step(self, unnamed: tuple[object, ...], arguments: Mapping[str, Any]) -> Step:
-        if unnamed:
-            raise TypeError(f"use names: {self._name}(NAME=...)")
-        return Step(self, self._operation, arguments)
-
-    def _connected(self, past: Attempt | None, besides: Endpoint | None = None) -> Flow[Endpoint]:
-        """The address that is called: where the call's job is, else the first that answers after one that failed."""
-        candidates = self._endpoints
-        if past is not None and past.outputs is not None:
-            # Nothing is asked but what it takes and gives.
-            candidates = sorted(candidates, key=lambda one: not one.is_connected)
-            if candidates[0].is_connected:
-                return candidates[0]
-        if past is not None and past.is_open:
-            candidates = [one for one in candidates if one.url == past.url] or candidates
-        if besides is not None:
-            after = candidates.index(besides) + 1
-            candidates = candidates[after:] + candidates[:after]
-        until, pause = time.monotonic() + self._run.patience, FIRST_PAUSE
-        while True:
-            for endpoint in candidates:
-                if len(candidates) > 1 and not (yield from endpoint.is_there()):
-                    continue
-                try:
-                    yield from endpoint.connected()
-                except Unreachable:
-                    continue
-                for other in self._endpoints:
-                    if other.is_connected and other is not endpoint:
-                        same(other, endpoint)
-                return endpoint
-            if time.monotonic() >= until:
-                raise Unreachable(f"no server answers at {', '.join(one.url for one in candidates)}")
-            yield Sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
-            self._run._check()
-
-
-class RunService(BaseRunService):
-    """A service that is called through a run, as a `Service` is."""
-
-    def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
-        """Runs it and waits for its outputs; in a run that was resumed, gives what it gave."""
-        return blocking(self._step(unnamed, arguments)._flow(awaited=False))
-
-    def spawn(self, /, *unnamed: Never, **arguments: Any) -> Step:
-        """Begins it, on a thread of its own, and does not wait."""
-        step = self._step(unnamed, arguments)
-
-        def work() -> None:
-            try:
-                step._future.set_result(blocking(step._flow(awaited=False)))
-            except BaseException as error:
-                step._future.set_exception(error)
-
-        threading.Thread(target=work, name=f"step {step.place}", daemon=True).start()
-        return step
-
-
-class AsyncRunService(BaseRunService):
-    """The same as `RunService`, for `await`."""
-
-    def __call__(self, /, *unnamed: Never, **arguments: Any) -> Coroutine[Any, Any, Result]:
-        """See `RunService.__call__`. Its place in the run is taken when this is called, not when it is awaited: so
-        calls that are gathered need no branches."""
-        return awaiting(self._step(unnamed, arguments)._flow(awaited=True))

@@ -23,7 +23,7 @@ from .errors import Fault, JournalMismatch
 
 if TYPE_CHECKING:
     from ._endpoint import Endpoint
-    from ._run import BaseRunService
+    from ._run_service import BaseRunService
 
 TRANSIENT = (errors.Unreachable, errors.ConnectionLost, errors.Unavailable, errors.QueueFull)
 """What passes: a server that is away or full."""
@@ -144,9 +144,9 @@ class Step:
             return
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(past.begun))
         raise JournalMismatch(
-            f"step {self._place} of run {self._run.name} was {_stored.shown(past.call, past.inputs)} at {past.where}, {at}; "
-            f"now it is {_stored.shown(call, inputs)} at {self._where}. The workflow was changed under the run, or does not "
-            "do the same each time: take what changes by itself from run.value(...), run.now() or run.random(), and "
+            f"step {self._place} of run {self._run.name} was {_stored.shown(past.call, past.inputs)} "
+            f"at {past.where}, {at}; now it is {_stored.shown(call, inputs)} at {self._where}. "
+            "The workflow was changed under the run, or does not do the same each time: take what changes by itself from run.value(...), run.now() or run.random(), and "
             "begin a changed workflow as another run; with reuse=True that takes over what is the same"
         )
 
@@ -193,7 +193,8 @@ class Step:
         parts = ("code", "message", "parameter", "limit", "exit_code", "signal", "stderr", "retry_after")
         kept = {name: getattr(fault, name) for name in parts} | {"job": told}
         self._run._journal.append("failed", place=self._place, fault=kept, log=log)
-        fault.add_note(f"{_stored.shown(made.call, made.inputs)} at {endpoint.url}, attempt {made.number + 1}, job {told}")
+        called = _stored.shown(made.call, made.inputs)
+        fault.add_note(f"{called} at {endpoint.url}, attempt {made.number + 1}, job {told}")
         if log:
             fault.add_note(f"it wrote:\n{log.rstrip()}")
 
