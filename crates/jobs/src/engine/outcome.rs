@@ -112,7 +112,7 @@ impl Engine {
     /// # Errors
     /// `QuotaExceeded`, if they were, and their owner's traffic is used up.
     pub async fn hand_out(&self, owner: &Principal, job: JobId) -> Result<bool, Fault> {
-        let mark = self.shared.directory(job).join("handed-out");
+        let mark = self.shared.directory(job).join(workspace::HANDED_OUT);
         let is_first = move || File::create_new(mark).is_ok();
         let again = !tokio::task::spawn_blocking(is_first).await.unwrap_or(false);
         if again {
