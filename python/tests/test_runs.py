@@ -449,6 +449,17 @@ def test_results_are_reused_across_runs(tally: Hosted, second: Hosted, starts: S
     assert starts() == {"x": 2}
 
 
+def test_repeatable_functions_are_called_without_jobs(tmp_path: Path) -> None:
+    with Hosted(tmp_path / "server", [], "--builtin", "matrix", functions=["matrix"]) as hosted:
+        for _ in range(2):
+            with fishplate.Run("functions", tmp_path / "run") as run:
+                service = run.service(hosted.urls["matrix"])
+                found = [service.checksum(data=b"rail").digest for _ in range(3)]
+                assert len(set(found)) == 1 and len(found[0]) == 16
+        jobs = fishplate.Service(hosted.urls["matrix"]).jobs()
+        assert len(jobs) == 1, "what it is, is known from the first call on"
+
+
 def test_inputs_that_can_be_read_once_are_refused(tally: Hosted, tmp_path: Path) -> None:
     with fishplate.Run("once", tmp_path / "run") as run:
         with pytest.raises(fishplate.ArgumentError, match="input text can be read once only"):

@@ -23,6 +23,9 @@ class Endpoint:
         self.server = urlsplit(url).netloc
         self.settings = settings
         self._service: AsyncService | None = None
+        # Operations that are functions of the server, declared repeatable: it makes no jobs of their calls, whatever
+        # the key (docs/decisions/0006).
+        self.repeatable: set[str] = set()
 
     @property
     def native(self) -> _native.Service:

@@ -181,6 +181,11 @@ def _timeline(attempts: Sequence[Attempt], begun: float, ended: float) -> str:
     length = max(ended - begun, 1e-3)
     scale = (WIDTH - LEFT - 10) / length
     drawn = []
+    height = len(lanes) * LANE + 30
+    for share in range(6):
+        x = LEFT + share / 5 * length * scale
+        drawn.append(f"<line class='axis' x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{height - 24}'/>")
+        drawn.append(f"<text x='{x:.1f}' y='{height - 8}' text-anchor='middle'>{_seconds(share / 5 * length)}</text>")
     for number, (call, server) in enumerate(lanes):
         y, last = number * LANE + 4, -1.0
         drawn.append(f"<text x='0' y='{y + 14}'>{escape(call)}<title>{escape(server)}</title></text>")
@@ -199,11 +204,6 @@ def _timeline(attempts: Sequence[Attempt], begun: float, ended: float) -> str:
             if program is not None and attempt.fault is None:
                 # The end is the same; how long it ran was told by another clock.
                 drawn.append(_bar("work", max(x, end - program * scale), y, min(program * scale, end - x), ""))
-    height = len(lanes) * LANE + 30
-    for share in range(6):
-        x = LEFT + share / 5 * length * scale
-        drawn.append(f"<line class='axis' x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{height - 24}'/>")
-        drawn.append(f"<text x='{x:.1f}' y='{height - 8}' text-anchor='middle'>{_seconds(share / 5 * length)}</text>")
     key = "<p class='what'>dark: its program ran; light: called; red: failed</p>"
     return f"<svg viewBox='0 0 {WIDTH + 20} {height}' width='100%'>{''.join(drawn)}</svg>{key}"
 

@@ -227,6 +227,11 @@ class Step:
         def spawn() -> _native.Task[str]:
             return native.spawn(described.name, prepared, key=key, outputs=choices, timeout=timeout)
 
+        def call() -> _native.Task[tuple[Given, str | None]]:
+            return native.call(described.name, prepared, key=key, **options)
+
+        if described.name in endpoint.repeatable and made.job is None:
+            return (yield from self._patient(call))[0]  # type: ignore[no-any-return]
         self._again = spawn
         is_ours = made.job is None
         if made.job is None:
@@ -242,8 +247,10 @@ class Step:
             is_ours = False
         if is_ours and sum(_stored.size(raw) for _, _, raw in prepared) <= SENT_AGAIN:
             with suppress(errors.KeyConflict):
-                call = lambda: native.call(described.name, prepared, key=key, **options)  # noqa: E731
-                return (yield from self._patient(call))[0]  # type: ignore[no-any-return]
+                outputs, job = yield from self._patient(call)
+                if job is None:
+                    endpoint.repeatable.add(described.name)
+                return outputs  # type: ignore[no-any-return]
         pause = FIRST_QUESTION
         while (yield from self._patient(lambda: native.status(made.job or "")))["state"] not in FINAL:
             yield Sleep(pause)
