@@ -112,7 +112,7 @@ class RunService(BaseRunService):
         return blocking(self._step(unnamed, arguments)._flow(awaited=False))
 
     def spawn(self, /, *unnamed: Never, **arguments: Any) -> Step:
-        """Begins it, on a thread of its own, and does not wait."""
+        """Begins it, on a thread of its own, and does not wait; take its `result` before the run is closed."""
         step = self._step(unnamed, arguments)
 
         def work() -> None:
