@@ -66,6 +66,29 @@ def throughput(found: dict) -> list[str]:
     return lines
 
 
+def workflow(found: dict) -> list[str]:
+    times, many = found["seconds_a_step"], found["many"]
+    shell = times["shell"]["median"]
+    names = {"shell": "a shell script, files moved", "service": "through a service, by reference",
+             "run": "through a run, by reference, journalled"}
+    lines = [
+        f"### A loop of {found['steps']} steps of {found['work'] * 1000:.0f} ms", "",
+        under(found, f"{found['load']['least']} to {found['load']['most']}"), "",
+        "| a step | median of rounds | least | added |", "|---|---|---|---|",
+    ]
+    for name, what in names.items():
+        median, least = (times[name][kind] * 1000 for kind in ("median", "least"))
+        lines.append(f"| {what} | {median:.2f} ms | {least:.2f} ms | {median - shell * 1000:.2f} ms |")
+    return [
+        *lines, "",
+        f"Bytes through the workflow's own process: {found['bytes_a_step']:.0f} a step. {many['steps']} steps of `cat` in "
+        f"one run took {many['seconds']:.1f} s; resumed, they were all there again after "
+        f"**{many['resumed_seconds']:.2f} s**, from a journal of {mebibytes(many['journal_bytes'])}. A study of "
+        f"{found['steps']} cases of that program took {found['study_seconds']['first']:.1f} s, and in another run "
+        f"with `reuse` {found['study_seconds']['reused']:.1f} s.",
+    ]
+
+
 def streams(found: dict) -> list[str]:
     lines = [
         f"### Streams of {found['bytes'] / 2**30:.0f} GiB, in and out of one call", "",
@@ -164,7 +187,7 @@ def small(found: dict) -> list[str]:
 
 
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
-        "soak": soak, "fairness": fairness, "small": small}
+        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small}
 
 
 def under(found: dict, load: str) -> str:
