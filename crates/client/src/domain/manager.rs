@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::server::DomainServer;
+use super::server::{DomainServer, DomainStatus};
 use super::{DomainError, failed};
 use crate::arguments::{ArgumentWord, load};
 use crate::error::Error;
@@ -192,6 +192,12 @@ impl Manager {
             ended = self.follow(&started, &progress, tell) => ended,
             error = self.connect(&progress) => Err(error),
         }
+    }
+
+    /// What ranks have told their servers by now; nothing of servers that can't be asked.
+    pub async fn status(&self) -> Vec<DomainStatus> {
+        let told = self.servers.values().map(|server| server.status(&self.plan.id));
+        join_all(told).await.into_iter().flatten().collect()
     }
 
     /// Gives back all places and ends all ranks that run; what could not be asked for that.

@@ -13,16 +13,17 @@ use fishplate_client::domain::{
 use fishplate_client::{LogStream, Options, Settings};
 use fishplate_launch::{Cause, Sink};
 use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::status::{Deadlock, KnownRank};
 use fishplate_ranks::{Credential, DomainId};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::HowArgs;
+use super::{HowArgs, status};
 use crate::exit::Exit;
-use crate::output::Output;
 use crate::output::failure::UsageError;
+use crate::output::{Output, ranks};
 
 /// Outputs that wait to be written.
 const WAITING: usize = 64;
@@ -45,6 +46,9 @@ pub(crate) struct DomainRun {
     /// What else was told.
     pub(crate) how: HowArgs,
 }
+
+/// The pause between two looks for a deadlock.
+const DEADLOCK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why it is over.
 enum End {
@@ -87,6 +91,7 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
     }
     let mut writer = Writer::new(manager.ranks(), run.label, output.json)?;
     let (tell, mut told) = mpsc::channel(WAITING);
+    let mut deadlock = None;
     let ended = {
         let running = manager.run(&tell);
         tokio::pin!(running);
@@ -97,6 +102,8 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
             }
         };
         tokio::pin!(late);
+        let stuck = find_deadlock(&manager);
+        tokio::pin!(stuck);
         loop {
             tokio::select! {
                 biased;
@@ -107,6 +114,10 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
                     }
                 }
                 ended = &mut running => break ended.map(End::Ranks),
+                found = &mut stuck, if deadlock.is_none() => {
+                    output.note(&found.to_string());
+                    deadlock = Some(found);
+                }
                 () = &mut late => break Ok(End::Stopped(Cause::Timeout)),
             }
         }
@@ -131,11 +142,26 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
         }
     }
     if output.json {
-        output.value(&outcome.to_json(&id, &ended))?;
+        let mut told = outcome.to_json(&id, &ended);
+        told["deadlock"] = ranks::deadlock_as_json(deadlock.as_ref());
+        output.value(&told)?;
     } else if let Some(why) = &outcome.why {
         output.note(why);
     }
     Ok(outcome.code)
+}
+
+/// Looks now and then whether ranks wait for each other; gives the first deadlock.
+async fn find_deadlock(manager: &Manager) -> Deadlock {
+    loop {
+        tokio::time::sleep(DEADLOCK_PAUSE).await;
+        let told = status::known(&manager.status().await).into_iter();
+        let ranks =
+            told.map(|(rank, status)| (rank, KnownRank { status: Some(status), ended: false }));
+        if let Some(found) = Deadlock::find(&ranks.collect()) {
+            return found;
+        }
+    }
 }
 
 /// Mistakes of whoever uses it, apart from those of servers.
