@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fishplate_contract::{Argument, FaultCode, JobId, JobReport, JobState, LogStream, Verb};
+use fishplate_contract::{Argument, FaultCode, JobId, JobReport, JobState, LogStream};
 use futures_util::future::{join_all, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
@@ -142,8 +142,7 @@ impl Manager {
             let unusable = || failed(url, "the service can't be used");
             let service = Service::connect_with(url, settings.clone()).await;
             let service = service.map_err(unusable())?;
-            let operations = &service.description().operations;
-            if !operations.iter().any(|of| of.definition.verb == Verb::Init) {
+            if !service.has_ranks() {
                 return Err(DomainError::NoRanks { url: url.clone() });
             }
             let server = DomainServer::find(url, settings.clone()).await.map_err(unusable())?;

@@ -1,6 +1,7 @@
 //! `fishplate domain`: ranks on several servers (paper 001, section 3: the workflow manager).
 
-mod file;
+pub(super) mod file;
+mod mpfl;
 pub(super) mod running;
 mod status;
 
@@ -64,15 +65,28 @@ enum DomainCommand {
   arguments = [\"mm=8\"]                     # as for `fishplate call`
 
   [[instances]]
-  service = \"http://there.com/moldyn\"
+  interface = \"moldyn.wsdl\"                # or a service's name or URL, as for `fishplate find`
+  servers = [\"http://there.com\", \"http://elsewhere.com\"]
   ranks = 2
   arguments = [\"mm=8\"]
+
+The same as XML:
+  <domain xmlns=\"urn:fishplate:mpfl:1\">
+    <instances service=\"http://somewhere.com/moldyn\" ranks=\"2\">
+      <argument>mm=8</argument>
+    </instances>
+    <instances interface=\"moldyn.wsdl\" ranks=\"2\">
+      <server>http://there.com</server>
+      <server>http://elsewhere.com</server>
+      <argument>mm=8</argument>
+    </instances>
+  </domain>
 
 Examples:
   fishplate domain run moldyn.toml
   fishplate domain run moldyn.toml --json")]
 struct RunArgs {
-    /// Which ranks, in TOML
+    /// Which ranks, in TOML or as XML (MPFL)
     file: PathBuf,
     /// Leave out the rank before each line of output
     #[arg(long)]
@@ -120,7 +134,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
     match &args.verb {
         DomainCommand::Run(args) => {
             let run = DomainRun {
-                instances: file::read(&args.file)?,
+                parts: file::read(&args.file)?,
                 settings: args.reach.settings()?,
                 transport: TransportKind::from_name(&args.transport).unwrap_or(TransportKind::Tcp),
                 label: !args.no_label,

@@ -115,6 +115,47 @@ fn status_tells_who_waits_for_whom_and_names_a_deadlock() {
 }
 
 #[test]
+fn services_are_found_by_their_interface_and_domains_described_in_xml() {
+    let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
+    let root = |server: &Server| server.url().rsplit_once('/').unwrap().0.to_owned();
+    let servers = format!("{},{}", root(&one), root(&two));
+    let found = user.succeed(&["find", one.url(), "--servers", &servers]);
+    assert_eq!(found, format!("{}\n{}\n", one.url(), two.url()));
+    assert_eq!(user.succeed(&["diff", one.url(), two.url()]), "");
+    // One of the same name that takes something else is none.
+    user.write("other.wsdl", user.succeed(&["wsdl", one.url()]).replace("\"what\"", "\"why\""));
+    let said = user.run(&["find", "other.wsdl", "--servers", &servers]);
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
+    assert_named(&said, &[two.url(), "call: input why: parameter: there / not there"]);
+    let told = user.run(&["--json", "diff", "other.wsdl", two.url()]);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let lost = told["differences"].as_array().unwrap().iter().find(|of| of["breaks"] == true);
+    assert_eq!(lost.unwrap()["parameter"], "input why", "{told}");
+    let xml = |interface: &str| {
+        format!(
+            "<domain xmlns='urn:fishplate:mpfl:1'>\n\
+             <instances service='{}' ranks='1'><argument>what=sum</argument></instances>\n\
+             <instances interface='{interface}' ranks='2'><server>{}</server>\
+             <argument>what=sum</argument></instances></domain>\n",
+            one.url(),
+            root(&two)
+        )
+    };
+    user.write("domain.xml", xml(one.url()));
+    let summary = user.json(&["domain", "run", "domain.xml"]);
+    let services: Vec<&Value> =
+        summary["ranks"].as_array().unwrap().iter().map(|rank| &rank["service"]).collect();
+    assert_eq!(services, [one.url(), two.url(), two.url()], "{summary}");
+    user.write("domain.xml", xml("other.wsdl"));
+    let said = user.run(&["domain", "run", "domain.xml"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert_named(&said, &["has the interface other.wsdl and can be a rank", "input why"]);
+    user.write("domain.xml", xml("ring").replace("ranks='2'", "ranks='two'"));
+    let said = user.run(&["domain", "run", "domain.xml"]);
+    assert_named(&said, &["domain.xml:3:1", "`ranks` is a whole number from 1"]);
+}
+
+#[test]
 fn a_service_serves_several_domains_at_once() {
     let (server, user) = (server(6, &["--limit", "max_running=6"]), User::new());
     let counts = [2, 3];
