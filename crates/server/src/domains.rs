@@ -190,13 +190,6 @@ impl Domains {
         })
     }
 
-    /// A rank was not started after all.
-    pub fn withdraw(&self, new: &NewRank, job: JobId) {
-        if let Some(entry) = self.lock().get_mut(&new.domain) {
-            entry.members.retain(|rank, member| *rank != new.rank || member.job != job);
-        }
-    }
-
     /// The ranks of a domain that were started here.
     ///
     /// # Errors
@@ -269,18 +262,36 @@ impl Domains {
 
 /// A rank that is to be started: withdrawn unless it is, also if the caller hangs up.
 #[derive(Debug)]
-pub struct EnteredRank<'a>(pub &'a Domains, pub &'a NewRank, pub JobId);
-
-impl EnteredRank<'_> {
+pub struct EnteredRank {
+    domains: Arc<Domains>,
+    domain: DomainId,
+    rank: Rank,
+    job: JobId,
     /// It is on its way.
-    pub fn keep(self) {
-        std::mem::forget(self);
+    is_kept: bool,
+}
+
+impl EnteredRank {
+    /// The rank that this job is to be.
+    pub fn new(domains: &Arc<Domains>, new: &NewRank, job: JobId) -> Self {
+        let NewRank { domain, rank, .. } = *new;
+        Self { domains: Arc::clone(domains), domain, rank, job, is_kept: false }
+    }
+
+    /// It is on its way.
+    pub fn keep(mut self) {
+        self.is_kept = true;
     }
 }
 
-impl Drop for EnteredRank<'_> {
+impl Drop for EnteredRank {
     fn drop(&mut self) {
-        self.0.withdraw(self.1, self.2);
+        if self.is_kept {
+            return;
+        }
+        if let Some(entry) = self.domains.lock().get_mut(&self.domain) {
+            entry.members.retain(|rank, of| *rank != self.rank || of.job != self.job);
+        }
     }
 }
 
