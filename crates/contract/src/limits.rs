@@ -519,5 +519,8 @@ limits! {
         /// SOAP clients whose calls of `store` and `bstore` a rank counts;
         /// one more is refused
         soap_clients: usize = 1024, Count Launch;
+        /// a wait of a rank that lasts longer is told to its launcher or server, with what it waits for;
+        /// what it sent to whom is told as often at most
+        long_wait: Duration = Duration::from_secs(1), Time Launch > 0;
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use fishplate_contract::{Fault, FaultCode, JobId, Principal};
 use fishplate_ranks::launch::rendezvous::{Address, ServerMessage};
 use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
+use fishplate_ranks::status::{KnownRank, RankStatus};
 use fishplate_ranks::{Credential, DomainId, Rank};
 use tokio::sync::watch;
 
@@ -57,8 +58,18 @@ pub struct Member {
     pub address: Option<Address>,
     /// It left in order (`MPI_Finalize`).
     pub left: bool,
+    /// What it told last of what it waits for, and when.
+    pub status: Option<(Instant, RankStatus)>,
     /// It is connected to us: it runs.
     connected: bool,
+}
+
+impl Member {
+    /// What it does now.
+    pub fn known(&self) -> KnownRank {
+        let told = self.status.as_ref().map(|(at, status)| (at.elapsed(), status));
+        KnownRank::new(told, self.left || (self.address.is_some() && !self.connected))
+    }
 }
 
 /// What `init` is told of the rank that it starts.
@@ -163,7 +174,8 @@ impl Domains {
                 return Err(wrong("rank", what));
             }
             let service = service.to_owned();
-            let member = Member { service, job, address: None, left: false, connected: false };
+            let member =
+                Member { service, job, address: None, left: false, status: None, connected: false };
             entry.members.insert(rank, member);
             Ok(())
         })?;

@@ -73,6 +73,7 @@ impl Provider for DomainProvider {
             match operation.name.as_str() {
                 "reserve" => asked.reserve(&given).await,
                 "members" => asked.members(),
+                "state" => asked.state(),
                 "connect" => asked.connect(&given),
                 _ => asked.end().await,
             }
@@ -122,6 +123,15 @@ fn service() -> Service {
                 vec![Parameter::new("member", DataType::Record(member)).repeated().help("A rank.")],
             ),
             Operation::new(
+                "state",
+                "What the ranks of a domain that were started here exchanged, and what they wait for.",
+                vec![domain()],
+                vec![
+                    Parameter::new("wait", DataType::Record(wait())).repeated().help("A rank that has waited for long."),
+                    Parameter::new("traffic", DataType::Record(traffic())).repeated().help("What a rank exchanged with another."),
+                ],
+            ),
+            Operation::new(
                 "connect",
                 "Tells the ranks that were started here where all are; they wait for it in MPI_Init.",
                 vec![
@@ -142,6 +152,34 @@ fn service() -> Service {
             ),
         ],
     }
+}
+
+fn wait() -> Vec<Parameter> {
+    vec![
+        Parameter::new("rank", DataType::Int).help("The rank."),
+        Parameter::new("call", DataType::String)
+            .help("What it waits in, such as `recv from 3 tag 7`."),
+        Parameter::new("milliseconds", DataType::Long).help("For how long."),
+        Parameter::new("ranks", DataType::String)
+            .help("Whose doing it needs, separated by spaces."),
+        Parameter::new("all", DataType::Bool).help("All of them are needed; else one is enough."),
+        Parameter::new("moving", DataType::Bool).help(
+            "What it waits for is under way, and comes though no program does anything more.",
+        ),
+        Parameter::new("clients", DataType::Bool).help("A SOAP client's message may end it."),
+    ]
+}
+
+fn traffic() -> Vec<Parameter> {
+    vec![
+        Parameter::new("from", DataType::Int).help("The rank."),
+        Parameter::new("to", DataType::Int).help("The other one."),
+        Parameter::new("messages", DataType::Long).help("Messages that it sent to the other one."),
+        Parameter::new("bytes", DataType::Long).help("Their bytes."),
+        Parameter::new("sent", DataType::Long)
+            .help("Frames that it sent to the other one: messages, and the protocol's own."),
+        Parameter::new("received", DataType::Long).help("Frames of the other one that have come."),
+    ]
 }
 
 /// What is asked for, by whom.
@@ -215,6 +253,43 @@ impl Asked<'_> {
             Argument::new("member", Value::Record(fields))
         });
         Ok(fields.collect())
+    }
+
+    fn state(&self) -> Outcome {
+        let members = self.host.domains.members(self.domain, self.owner)?;
+        let mut told = Vec::new();
+        for (rank, member) in members {
+            let Some(status) = member.known().status else { continue };
+            if let Some(wait) = status.wait.filter(|_| !member.left) {
+                let ranks: Vec<String> = wait.ranks.iter().map(ToString::to_string).collect();
+                told.push(Argument::new(
+                    "wait",
+                    Value::Record(vec![
+                        text("rank", rank),
+                        text("call", wait.call),
+                        text("milliseconds", wait.milliseconds),
+                        text("ranks", ranks.join(" ")),
+                        text("all", wait.all),
+                        text("moving", wait.moving),
+                        text("clients", status.clients),
+                    ]),
+                ));
+            }
+            told.extend(status.traffic.iter().map(|of| {
+                Argument::new(
+                    "traffic",
+                    Value::Record(vec![
+                        text("from", rank),
+                        text("to", of.peer),
+                        text("messages", of.messages),
+                        text("bytes", of.bytes),
+                        text("sent", of.sent),
+                        text("received", of.received),
+                    ]),
+                )
+            }));
+        }
+        Ok(told)
     }
 
     fn connect(&self, given: &Scalars) -> Outcome {
