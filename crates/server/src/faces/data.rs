@@ -114,14 +114,14 @@ where
         tracing::debug!(%fault, path = "data", "refused");
         problem::reply(&fault, headers)
     });
+    let is_done = reply.status().is_success();
+    body.ended_as(if is_done { JobState::Done } else { JobState::Failed });
     // A sender who is still busy gets to see the answer; who waits to be asked for the data is not
     // asked for what nobody wants.
     let waits = headers.contains_key(header::EXPECT) && body.is_untouched();
     if waits || !body.drain().await {
         put(&mut reply, header::CONNECTION, "close");
     }
-    let is_done = reply.status().is_success();
-    body.ended_as(if is_done { JobState::Done } else { JobState::Failed });
     reply
 }
 

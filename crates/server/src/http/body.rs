@@ -97,9 +97,9 @@ where
         self.transfer = Some(transfer);
     }
 
-    /// How the transfer ended.
+    /// The transfer is over, and ended so: what is read from now on is thrown away.
     pub(crate) fn ended_as(&mut self, state: JobState) {
-        self.transfer.iter_mut().for_each(|transfer| transfer.state = state);
+        self.transfer.take().into_iter().for_each(|mut transfer| transfer.state = state);
     }
 
     /// Bytes that it says it has; `None` if only its end will tell.
