@@ -13,9 +13,9 @@ impl Wait {
     }
 
     /// A wait that one of several ends.
-    pub(crate) fn union(waits: Vec<Self>) -> Self {
+    pub(crate) fn union(waits: &[Self]) -> Self {
         const SHOWN: usize = 4;
-        if let [wait] = &waits[..] {
+        if let [wait] = waits {
             return wait.clone();
         }
         let mut calls: Vec<&str> =

@@ -102,9 +102,8 @@ impl State {
 
     fn describe(&self, wait: WaitFor<'_>) -> Wait {
         let union = |requests: &[RequestId]| {
-            Wait::union(
-                requests.iter().filter_map(|&request| self.describe_request(request)).collect(),
-            )
+            let waits = requests.iter().filter_map(|&request| self.describe_request(request));
+            Wait::union(&waits.collect::<Vec<_>>())
         };
         match wait {
             // Several threads wait, each for something of its own.

@@ -206,7 +206,7 @@ async fn a_credential_for_one_service_is_good_for_domains_of_that_service_only()
     host.domains.open(rank.domain, &ada).unwrap();
     let job = fishplate_contract::JobId::from_bytes([3; 16]);
     host.domains.enter(&rank, &ada, ("program", job)).await.unwrap();
-    for operation in ["reserve", "members", "connect", "end"] {
+    for operation in ["reserve", "members", "state", "connect", "end"] {
         let of_heat = ask_domain(&host, rank.domain, operation, &heat).await.map(drop).unwrap_err();
         assert_eq!(of_heat.code, FaultCode::Forbidden, "{operation}: {of_heat}");
         assert!(of_heat.message.contains("good for heat only"), "{of_heat}");

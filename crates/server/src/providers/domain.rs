@@ -256,9 +256,8 @@ impl Asked<'_> {
     }
 
     fn state(&self) -> Outcome {
-        let members = self.host.domains.members(self.domain, self.owner)?;
         let mut told = Vec::new();
-        for (rank, member) in members {
+        for (rank, member) in self.ranks(Action::Describe)? {
             let Some(status) = member.known().status else { continue };
             if let Some(wait) = status.wait.filter(|_| !member.left) {
                 let ranks: Vec<String> = wait.ranks.iter().map(ToString::to_string).collect();
