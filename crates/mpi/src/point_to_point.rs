@@ -67,6 +67,11 @@ fn selector(tag: c_int) -> Result<TagSelector> {
     }
 }
 
+/// Data for or of a rank; of `MPI_PROC_NULL` there is none, and nobody looks at what stands for it, as in MPICH.
+fn data_for(rank: c_int, buffer: Buffer, count: impl Integer, datatype: Datatype) -> Result<Data> {
+    if rank == MPI_PROC_NULL { Ok(Data::none()) } else { Data::new(buffer, count, datatype) }
+}
+
 /// Memory that its owner keeps until the request is complete.
 fn lent(bytes: &Bytes) -> SendBuffer {
     let bytes = bytes.lend();
@@ -101,7 +106,7 @@ impl SendPlan {
         comm: Comm,
     ) -> Result<Self> {
         let comm = comm.get()?;
-        let data = Data::new(buffer, count, datatype)?;
+        let data = data_for(to, buffer, count, datatype)?;
         let (to, tag) = (destination(to, &comm)?, tag_of(tag)?);
         Ok(Self { comm, mode, data, to, tag })
     }
@@ -147,7 +152,7 @@ impl ReceivePlan {
         comm: Comm,
     ) -> Result<Self> {
         let comm = comm.get()?;
-        let data = Data::new(buffer, count, datatype)?;
+        let data = data_for(from, buffer, count, datatype)?;
         let (from, tag) = (source(from, &comm)?, selector(tag)?);
         Ok(Self { comm, data, from, tag })
     }

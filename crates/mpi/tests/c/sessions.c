@@ -8,7 +8,7 @@ int main(void) {
         MPI_Comm comm;
         int sum, one = 1;
         MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
-        MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+        MPI_Group_from_session_pset(session, turn == 0 ? "mpi://WORLD" : "mpi://world", &group);
         MPI_Comm_create_from_group(group, "test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
         MPI_Comm_size(comm, &size);
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
