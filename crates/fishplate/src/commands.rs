@@ -22,6 +22,7 @@ mod login;
 mod logout;
 mod lost;
 mod manuals;
+mod mpi4py;
 mod names;
 mod policy;
 mod pool;
@@ -105,6 +106,7 @@ enum Command {
     RunPlan(run_plan::RunPlanArgs),
     Run(run::Args),
     Domain(domain::Args),
+    Mpi4py(mpi4py::Args),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -151,6 +153,7 @@ impl Command {
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),
             Self::Domain(args) => return domain::run(&args, output),
+            Self::Mpi4py(args) => mpi4py::run(&args, output),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -225,6 +228,7 @@ impl Command {
             | Self::RunPlan(_)
             | Self::Run(_)
             | Self::Domain(_)
+            | Self::Mpi4py(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };
