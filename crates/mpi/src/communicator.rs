@@ -182,14 +182,15 @@ fn duplicate(comm: Comm, info: Info, place: Out<Comm>) -> Result<()> {
     place.set(Comm::new(made))
 }
 
+/// Makes a duplicate of a communicator once its requests are complete.
+type Finish = Box<dyn FnOnce(&CommObject) -> Result<Ranks> + Send>;
+
 fn start_duplicate(comm: Comm, info: Info, place: Out<Comm>, request: Out<Request>) -> Result<()> {
     let object = comm.get()?;
     let attributes = object.attributes.copied(comm.to_address())?;
     let hints = InfoObject::default();
     hints.update(info)?;
-    let (pending, finish): (_, Box<dyn FnOnce(&CommObject) -> Result<Ranks> + Send>) = match object
-        .ranks()
-    {
+    let (pending, finish): (_, Finish) = match object.ranks() {
         Ranks::Intra(communicator) => {
             let (request, duplicate) = communicator.idup()?;
             let finish = |parent: &CommObject| Ok(Ranks::Intra(duplicate.finish(parent.intra()?)));

@@ -15,16 +15,20 @@ use crate::communicator::CommObject;
 use crate::constants::*;
 use crate::entry::{entries, operations};
 use crate::error::{Result, error};
-use crate::handle::{Comm, Datatype, Info, MESSAGE_NO_PROC, Message, Request};
+use crate::handle::{Comm, Datatype, Info, MESSAGE_NO_PROC, Message, Request, Session};
 use crate::request::{Pending, Plan, RequestObject};
 use crate::status::Status;
 
 /// `MPI_TAG_UB`.
 pub(crate) const TAG_UB: c_int = partitioned::TAG_BOUND - 1;
 
-/// An error, if a message does not fit the buffers that were attached.
+/// An error, if a message does not fit the buffers that were attached: to the communicator, the process, a session.
 fn buffered(comm: &CommObject, length: usize) -> Result<()> {
-    let attached = comm.buffer.get().or_else(|| crate::environment::BUFFER.get());
+    let attached = comm
+        .buffer
+        .get()
+        .or_else(|| crate::environment::BUFFER.get())
+        .or_else(|| Session::first(|session| session.buffer.get()));
     let attached = attached.ok_or_else(|| {
         error(MPI_ERR_BUFFER, "a buffered send needs a buffer: call MPI_Buffer_attach")
     })?;

@@ -16,7 +16,7 @@ use crate::request::{Pending, RequestObject};
 #[derive(Debug)]
 pub(crate) struct SessionObject {
     pub(crate) error_handler: Slot,
-    buffer: Buffered,
+    pub(crate) buffer: Buffered,
     info: InfoObject,
 }
 

@@ -13,6 +13,16 @@ int main(void) {
         MPI_Comm_size(comm, &size);
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
         CHECK(sum == size);
+        char memory[64 + MPI_BSEND_OVERHEAD];
+        MPI_Session_attach_buffer(session, memory, sizeof memory);
+        MPI_Comm_rank(comm, &rank);
+        MPI_Bsend(&one, 1, MPI_INT, rank, 0, comm);
+        MPI_Recv(&sum, 1, MPI_INT, rank, 0, comm, MPI_STATUS_IGNORE);
+        CHECK(sum == 1);
+        void *detached;
+        int length;
+        MPI_Session_detach_buffer(session, &detached, &length);
+        CHECK(detached == memory && length == sizeof memory);
         MPI_Comm_free(&comm);
         MPI_Group_free(&group);
         MPI_Session_finalize(&session);
