@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod domain;
 mod engine;
+mod find;
 mod function;
 mod get;
 mod help;
@@ -107,6 +108,8 @@ enum Command {
     Run(run::Args),
     Domain(domain::Args),
     Mpi4py(mpi4py::Args),
+    Find(find::FindArgs),
+    Diff(find::DiffArgs),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -154,6 +157,8 @@ impl Command {
             Self::Run(args) => return run::run(args, output),
             Self::Domain(args) => return domain::run(&args, output),
             Self::Mpi4py(args) => mpi4py::run(&args, output),
+            Self::Find(args) => find::run(&args, output),
+            Self::Diff(args) => find::diff(&args, output),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -229,6 +234,8 @@ impl Command {
             | Self::Run(_)
             | Self::Domain(_)
             | Self::Mpi4py(_)
+            | Self::Find(_)
+            | Self::Diff(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };

@@ -34,6 +34,8 @@ pub struct Settings {
     pub receive_wait: Duration,
     /// SOAP clients whose calls a rank counts.
     pub soap_clients: usize,
+    /// A wait that lasts longer is told to the launcher; what was sent, as often at most.
+    pub long_wait: Duration,
 }
 
 impl Default for Settings {
@@ -49,6 +51,7 @@ impl Default for Settings {
             authentication_timeout: DEFAULTS.authentication_timeout,
             receive_wait: DEFAULTS.receive_wait,
             soap_clients: DEFAULTS.soap_clients,
+            long_wait: DEFAULTS.long_wait,
         }
     }
 }
@@ -88,6 +91,7 @@ impl Settings {
                 "authentication_timeout" => self.authentication_timeout = time()?,
                 "receive_wait" => self.receive_wait = Duration::from_millis(value),
                 "soap_clients" => self.soap_clients = count,
+                "long_wait" => self.long_wait = time()?,
                 _ => return Err(wrong("ranks have no such limit")),
             }
         }
