@@ -31,7 +31,7 @@ help:
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
 	@echo 'make soak    a workflow, its servers and programs killed 300 times, about 10 minutes'
-	@echo 'make mpi4py  the tests of mpi4py on our MPI library, about 15 minutes'
+	@echo 'make mpi4py  the tests of mpi4py on our MPI library, each transport once or more, 15 minutes'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make package a static binary, a Debian package and a wheel, in target/package'
@@ -122,11 +122,11 @@ soak: tools .venv/python-tools
 	cd python && ../.venv/bin/maturin develop --quiet
 	cd python && KILLS=300 ../$(VENV) -m pytest -q -s tests/test_kills.py
 
-# mpi4py's own tests on our library, at 1 to 5 ranks; the first time it compiles mpi4py (2 to 5 minutes).
+# mpi4py's own tests on our library, at 1 to 5 ranks; the first time it compiles mpi4py (1 to 5 minutes). Not in `make test`.
 .PHONY: mpi4py
 mpi4py: tools
 	$(CARGO) build --quiet --package fishplate --package fishplate-mpi
-	crates/mpi/tests/mpi4py.sh target/debug 1 2 3 4 5
+	crates/mpi/tests/mpi4py.sh target/debug 1 2:tcp 3 4:soap 5:tcp
 
 .PHONY: interop
 interop: binary

@@ -23,6 +23,7 @@ mod login;
 mod logout;
 mod lost;
 mod manuals;
+mod mpi4py;
 mod names;
 mod policy;
 mod pool;
@@ -106,6 +107,7 @@ enum Command {
     RunPlan(run_plan::RunPlanArgs),
     Run(run::Args),
     Domain(domain::Args),
+    Mpi4py(mpi4py::Args),
     Find(find::FindArgs),
     Diff(find::DiffArgs),
     Usage(usage::Args),
@@ -154,6 +156,7 @@ impl Command {
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),
             Self::Domain(args) => return domain::run(&args, output),
+            Self::Mpi4py(args) => mpi4py::run(&args, output),
             Self::Find(args) => find::run(&args, output),
             Self::Diff(args) => find::diff(&args, output),
             Self::Usage(args) => usage::run(&args, output),
@@ -230,6 +233,7 @@ impl Command {
             | Self::RunPlan(_)
             | Self::Run(_)
             | Self::Domain(_)
+            | Self::Mpi4py(_)
             | Self::Find(_)
             | Self::Diff(_)
             | Self::Completions(_)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use fishplate_ranks::launch::environment::APPLICATION;
 
@@ -66,14 +66,21 @@ enum CopyFunction {
     Function(Copy),
 }
 
-/// The keys that there are. A number is never used again, because objects keep the values of keys that were freed.
+/// The keys that there are: one that was freed stays while an object has a value of it (MPI 5.0, 7.7.2). A number is
+/// never used again.
 struct Keys {
-    by_number: BTreeMap<c_int, Arc<Key>>,
+    by_number: BTreeMap<c_int, Weak<Key>>,
+    /// By number, too.
+    not_freed: BTreeMap<c_int, Arc<Key>>,
     next: c_int,
 }
 
 fn keys() -> MutexGuard<'static, Keys> {
-    static KEYS: Mutex<Keys> = Mutex::new(Keys { by_number: BTreeMap::new(), next: FIRST_KEY });
+    static KEYS: Mutex<Keys> = Mutex::new(Keys {
+        by_number: BTreeMap::new(),
+        not_freed: BTreeMap::new(),
+        next: FIRST_KEY,
+    });
     KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -82,7 +89,7 @@ fn wrong_key(number: c_int) -> Error {
 }
 
 fn key(number: c_int, holder: Holder) -> Result<Arc<Key>> {
-    let found = keys().by_number.get(&number).cloned();
+    let found = keys().by_number.get(&number).and_then(Weak::upgrade);
     found.filter(|key| key.holder == holder).ok_or_else(|| wrong_key(number))
 }
 
@@ -102,13 +109,17 @@ fn create(
     let mut keys = keys();
     let value = keys.next;
     keys.next = value.checked_add(1).ok_or_else(|| error(MPI_ERR_NO_MEM, "no more keys"))?;
-    keys.by_number.insert(value, Arc::new(Key { number: value, holder, copy, delete, extra }));
+    let key = Arc::new(Key { number: value, holder, copy, delete, extra });
+    keys.by_number.insert(value, Arc::downgrade(&key));
+    keys.not_freed.insert(value, key);
     number.set(value)
 }
 
 fn free(holder: Holder, number: Out<c_int>) -> Result<()> {
-    let key = key(number.get()?, holder)?;
-    keys().by_number.remove(&key.number);
+    let number_given = key(number.get()?, holder)?.number;
+    let mut keys = keys();
+    keys.not_freed.remove(&number_given);
+    keys.by_number.retain(|_, key| key.strong_count() > 0);
     number.set(MPI_KEYVAL_INVALID)
 }
 
@@ -129,7 +140,6 @@ impl Attributes {
     }
 
     fn get(&self, holder: Holder, number: c_int) -> Result<Option<Opaque>> {
-        // A key that was freed still has its values.
         let found =
             self.lock().iter().find(|(key, _)| key.number == number).map(|(_, value)| *value);
         match found {

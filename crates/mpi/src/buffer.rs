@@ -155,6 +155,12 @@ pub(crate) struct Landing {
 }
 
 impl Landing {
+    /// Whether what is received would overwrite the beginning of what is sent.
+    pub(crate) fn begins_with(&self, sent: &Bytes) -> bool {
+        let lengths = [self.bytes.length, sent.length];
+        self.bytes.start.address() == sent.start.address() && !lengths.contains(&0)
+    }
+
     /// Puts the first bytes where they belong.
     pub(crate) fn finish(&self, mut length: usize) {
         if self.bytes.own.is_none() {

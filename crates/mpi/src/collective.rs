@@ -13,7 +13,7 @@ use crate::buffer::{Bytes, Data, Landing, Parts, not_in_place};
 use crate::communicator::{CommObject, Ranks};
 use crate::constants::*;
 use crate::entry::operations;
-use crate::error::{Result, error};
+use crate::error::{Error, Result, error};
 use crate::handle::{Comm, Datatype, Op};
 use crate::request::Pending;
 use crate::status::Status;
@@ -26,6 +26,11 @@ fn begin(
     received: Option<Landing>,
     operation: impl for<'a> FnOnce(&'a Ranks, Contribution<'a, u8>, &'a mut [u8]) -> Collective<'a>,
 ) -> Result<Pending> {
+    if let (Some(sent), Some(landing)) = (&sent, &received)
+        && landing.begins_with(sent)
+    {
+        return Err(aliased());
+    }
     let contribution =
         sent.as_ref().map_or(Contribution::InPlace, |bytes| Contribution::Data(bytes.lend()));
     let target = received.as_ref().map_or(&mut [][..], |landing| landing.bytes.lend_mut());
@@ -39,6 +44,11 @@ fn begin(
         drop(sent);
         Ok(Status::EMPTY)
     }))
+}
+
+/// Why a buffer can't be sent from and received into at once.
+pub(crate) fn aliased() -> Error {
+    error(MPI_ERR_BUFFER, "what is sent and what is received is one buffer: give MPI_IN_PLACE")
 }
 
 /// The root of an operation, and what this rank has to do with it.

@@ -182,24 +182,29 @@ fn duplicate(comm: Comm, info: Info, place: Out<Comm>) -> Result<()> {
     place.set(Comm::new(made))
 }
 
+/// Makes a duplicate of a communicator once its requests are complete.
+type Finish = Box<dyn FnOnce(&CommObject) -> Result<Ranks> + Send>;
+
 fn start_duplicate(comm: Comm, info: Info, place: Out<Comm>, request: Out<Request>) -> Result<()> {
     let object = comm.get()?;
     let attributes = object.attributes.copied(comm.to_address())?;
     let hints = InfoObject::default();
     hints.update(info)?;
-    let process = object.process().clone();
-    let Ranks::Intra(communicator) = object.ranks() else {
-        // Two groups agree by messages both ways, so it is made at once.
-        let made = object.duplicate(object.dup()?, attributes);
-        made.info.merge(&hints);
-        place.set(Comm::new(made))?;
-        return request.set(RequestObject::start(comm, Pending::done(&process)));
+    let (pending, finish): (_, Finish) = match object.ranks() {
+        Ranks::Intra(communicator) => {
+            let (request, duplicate) = communicator.idup()?;
+            let finish = |parent: &CommObject| Ok(Ranks::Intra(duplicate.finish(parent.intra()?)));
+            (Pending::on(&object, request), Box::new(finish))
+        }
+        Ranks::Inter(inter) => {
+            let ([own, other], duplicate) = inter.idup()?;
+            let finish = |parent: &CommObject| Ok(Ranks::Inter(duplicate.finish(parent.inter()?)));
+            (Pending::on(&object, own).and(other), Box::new(finish))
+        }
     };
-    let (started, duplicate) = communicator.idup()?;
-    let pending = Pending::new(&process, started).then(move |result| {
+    let pending = pending.then(move |result| {
         result?;
-        let made = Ranks::Intra(duplicate.finish(object.local()));
-        let made = object.duplicate(made, attributes);
+        let made = object.duplicate(finish(&object)?, attributes);
         made.info.merge(&hints);
         place.set(Comm::new(made))?;
         Ok(Status::EMPTY)
@@ -281,10 +286,11 @@ entries! {
     }
     fn Comm_create_from_group(
         group: Group, tag: Text, info: Info, handler: Errhandler, place: Out<Comm>,
-    ) on () => {
+    ) on handler => {
+        place.set(Comm::NULL)?;
         let (group, process) = (group.get()?, crate::environment::process()?);
         if group.rank_of(process.rank()).is_none() {
-            return place.set(Comm::NULL);
+            return Ok(());
         }
         let made = process.world().create_group(&group, tag_of(&tag.get()?))?;
         let object = CommObject::new(Ranks::Intra(made), Slot::new(handler)?, "");
@@ -350,6 +356,7 @@ entries! {
     fn Intercomm_create(
         comm: Comm, leader: c_int, peer: Comm, remote_leader: c_int, tag: c_int, place: Out<Comm>,
     ) on comm => {
+        place.set(Comm::NULL)?;
         let object = comm.get()?;
         let local = object.intra()?;
         let leader = rank_of(leader)?;
@@ -364,7 +371,8 @@ entries! {
     fn Intercomm_create_from_groups(
         group: Group, leader: c_int, remote: Group, remote_leader: c_int, tag: Text, info: Info, handler: Errhandler,
         place: Out<Comm>,
-    ) on () => {
+    ) on handler => {
+        place.set(Comm::NULL)?;
         let (group, remote) = (group.get()?, remote.get()?);
         let (world, tag) = (crate::environment::process()?.world(), tag_of(&tag.get()?));
         let member = |group: &ranks::Group, rank: c_int| {

@@ -10,6 +10,7 @@ use crate::arguments::{Out, Text, TextOut};
 use crate::constants::*;
 use crate::entry::entries;
 use crate::handle::Comm;
+use crate::status::Status;
 
 /// A result of this room.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -23,6 +24,8 @@ pub(crate) struct Error {
     pub(crate) message: String,
     /// The communicator that it belongs to, if the function was not given one.
     pub(crate) comm: Option<Comm>,
+    /// Of what message, if one was received that was not as it should be.
+    pub(crate) status: Option<Status>,
 }
 
 impl Error {
@@ -34,12 +37,31 @@ impl Error {
 
 /// An error.
 pub(crate) fn error(class: c_int, message: impl Into<String>) -> Error {
-    Error { class, message: message.into(), comm: None }
+    Error { class, message: message.into(), comm: None, status: None }
 }
 
 /// What a callback returned.
 pub(crate) fn returned(code: c_int) -> Result<()> {
     if code == MPI_SUCCESS { Ok(()) } else { Err(error(code, "")) }
+}
+
+impl Error {
+    /// What went wrong with a receive from a rank of this group.
+    pub(crate) fn of_receive(cause: ranks::Error, group: &ranks::Group) -> Self {
+        let status = match &cause {
+            ranks::Error::Truncated { capacity, from, tag, .. } => {
+                let seen = ranks::Status {
+                    source: Some(*from),
+                    tag: Some(*tag),
+                    length: usize::try_from(*capacity).unwrap_or(usize::MAX),
+                    ..ranks::Status::EMPTY
+                };
+                Some(Status::of(seen.within(group)))
+            }
+            _ => None,
+        };
+        Self { status, ..cause.into() }
+    }
 }
 
 impl From<ranks::Error> for Error {

@@ -9,7 +9,8 @@ use crate::constants::*;
 use crate::entry::entries;
 use crate::error::{Error, Result, error, text_of};
 use crate::handle::{
-    COMM_SELF, Comm, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler, File, Handle, Kind, Session, Win,
+    COMM_SELF, COMM_WORLD, Comm, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler, File, Handle, Kind,
+    Session, Win,
 };
 
 /// `MPI_Comm_errhandler_function` and its like: a place with the handle, a place with the code.
@@ -36,17 +37,25 @@ pub(crate) fn predefined() -> Vec<Option<Arc<ErrorHandler>>> {
 
 /// The error handler of an object.
 #[derive(Debug)]
-pub(crate) struct Slot(Mutex<(Errhandler, Arc<ErrorHandler>)>);
+pub(crate) struct Slot(Mutex<Held>);
+
+#[derive(Clone, Debug)]
+struct Held {
+    handle: Errhandler,
+    object: Arc<ErrorHandler>,
+    /// Whether the program has set it.
+    is_set: bool,
+}
 
 impl Slot {
     /// With this handler.
     pub(crate) fn new(handler: Errhandler) -> Result<Self> {
-        Ok(Self(Mutex::new((handler, handler.get()?))))
+        let held = Held { handle: handler, object: handler.get()?, is_set: false };
+        Ok(Self(Mutex::new(held)))
     }
 
-    fn get(&self) -> (Errhandler, Arc<ErrorHandler>) {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (slot.0, slot.1.clone())
+    fn get(&self) -> Held {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The same, for an object made from this one's.
@@ -64,13 +73,14 @@ impl Slot {
                 format!("this error handler was made for a {of}, not for a {kind}"),
             ));
         }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (handler, object);
+        let held = Held { handle: handler, object, is_set: true };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = held;
         Ok(())
     }
 
     /// A handle of it, which the caller frees.
     fn handle(&self) -> Errhandler {
-        let (handle, object) = self.get();
+        let Held { handle, object, .. } = self.get();
         if handle.is_predefined() { handle } else { Errhandler::of(object) }
     }
 }
@@ -87,8 +97,19 @@ impl Blamed for Comm {
     const KIND: &'static str = "communicator";
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
-        let comm = self.get().ok()?;
-        Some((comm.error_handler.get().1, self.to_address()))
+        match self.get().ok()?.error_handler.get() {
+            held if held.is_set => Some((held.object, self.to_address())),
+            _ => ().handler(),
+        }
+    }
+}
+
+/// What makes an object with this handler is told by it (MPI 5.0, 7.4.2 and 11.3.1).
+impl Blamed for Errhandler {
+    const KIND: &'static str = "error handler";
+
+    fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
+        Some((self.get().ok()?, Comm::NULL.to_address()))
     }
 }
 
@@ -97,7 +118,7 @@ impl Blamed for Session {
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
         let session = self.get().ok()?;
-        Some((session.error_handler.get().1, self.to_address()))
+        Some((session.error_handler.get().object, self.to_address()))
     }
 }
 
@@ -122,12 +143,17 @@ impl Blamed for Returned {
     }
 }
 
-/// What belongs to no object is raised with `MPI_COMM_SELF` (MPI 5.0, 9.3).
+/// What belongs to no object, or to a communicator whose handler nobody has set, is raised with `MPI_COMM_SELF` (MPI 5.0, 9.3);
+/// with `MPI_COMM_WORLD`, as before MPI 4.0, if the program has set that one's handler only.
 impl Blamed for () {
     const KIND: &'static str = "communicator";
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
-        COMM_SELF.handler()
+        let held = |comm: Comm| Some((comm, comm.get().ok()?.error_handler.get()));
+        let is_set = |(_, held): &(Comm, Held)| held.is_set;
+        let found = [COMM_SELF, COMM_WORLD].into_iter().filter_map(held).find(is_set);
+        let (comm, held) = found.or_else(|| held(COMM_SELF))?;
+        Some((held.object, comm.to_address()))
     }
 }
 

@@ -122,6 +122,11 @@ impl<K: Kind> Handle<K> {
         found.ok_or_else(|| self.invalid())
     }
 
+    /// What the first of all objects that programs have made gives.
+    pub(crate) fn first<T>(of: impl Fn(&K::Object) -> Option<T>) -> Option<T> {
+        K::table().read(|objects| objects.made.iter().find_map(|(_, object)| of(object)))
+    }
+
     /// Ends a handle; its object lives on while something uses it.
     pub(crate) fn remove(self) -> Result<Arc<K::Object>> {
         let at = self.0.checked_sub(FIRST).ok_or_else(|| self.invalid())?;

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use fishplate_ranks::Operation;
 
 use crate::arguments::{Buffer, Out};
-use crate::buffer::Data;
+use crate::buffer::{Data, not_in_place};
 use crate::constants::*;
 use crate::datatype::{Basic, Class, DatatypeObject, HeldHandle, Layout};
 use crate::entry::entries;
@@ -341,8 +341,14 @@ entries! {
     }
     fn Reduce_local<C>(left: Buffer, right: Buffer, count: C, datatype: Datatype, op: crate::handle::Op) on () => {
         let operation = on(op, datatype)?;
+        not_in_place(left)?;
+        not_in_place(right)?;
+        let left = Data::new(left, count, datatype)?.outgoing();
         let right = Data::new(right, count, datatype)?.incoming(true);
-        operation.apply(Data::new(left, count, datatype)?.outgoing().lend(), right.bytes.lend_mut());
+        if right.begins_with(&left) {
+            return Err(crate::collective::aliased());
+        }
+        operation.apply(left.lend(), right.bytes.lend_mut());
         right.finish_all();
         Ok(())
     }

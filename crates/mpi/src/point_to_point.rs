@@ -15,16 +15,20 @@ use crate::communicator::CommObject;
 use crate::constants::*;
 use crate::entry::{entries, operations};
 use crate::error::{Result, error};
-use crate::handle::{Comm, Datatype, Info, MESSAGE_NO_PROC, Message, Request};
+use crate::handle::{Comm, Datatype, Info, MESSAGE_NO_PROC, Message, Request, Session};
 use crate::request::{Pending, Plan, RequestObject};
 use crate::status::Status;
 
 /// `MPI_TAG_UB`.
 pub(crate) const TAG_UB: c_int = partitioned::TAG_BOUND - 1;
 
-/// An error, if a message does not fit the buffers that were attached.
+/// An error, if a message does not fit the buffers that were attached: to the communicator, the process, a session.
 fn buffered(comm: &CommObject, length: usize) -> Result<()> {
-    let attached = comm.buffer.get().or_else(|| crate::environment::BUFFER.get());
+    let attached = comm
+        .buffer
+        .get()
+        .or_else(|| crate::environment::BUFFER.get())
+        .or_else(|| Session::first(|session| session.buffer.get()));
     let attached = attached.ok_or_else(|| {
         error(MPI_ERR_BUFFER, "a buffered send needs a buffer: call MPI_Buffer_attach")
     })?;
@@ -67,6 +71,11 @@ fn selector(tag: c_int) -> Result<TagSelector> {
     }
 }
 
+/// Data for or of a rank; of `MPI_PROC_NULL` there is none, and nobody looks at what stands for it, as in MPICH.
+fn data_for(rank: c_int, buffer: Buffer, count: impl Integer, datatype: Datatype) -> Result<Data> {
+    if rank == MPI_PROC_NULL { Ok(Data::none()) } else { Data::new(buffer, count, datatype) }
+}
+
 /// Memory that its owner keeps until the request is complete.
 fn lent(bytes: &Bytes) -> SendBuffer {
     let bytes = bytes.lend();
@@ -101,7 +110,7 @@ impl SendPlan {
         comm: Comm,
     ) -> Result<Self> {
         let comm = comm.get()?;
-        let data = Data::new(buffer, count, datatype)?;
+        let data = data_for(to, buffer, count, datatype)?;
         let (to, tag) = (destination(to, &comm)?, tag_of(tag)?);
         Ok(Self { comm, mode, data, to, tag })
     }
@@ -147,7 +156,7 @@ impl ReceivePlan {
         comm: Comm,
     ) -> Result<Self> {
         let comm = comm.get()?;
-        let data = Data::new(buffer, count, datatype)?;
+        let data = data_for(from, buffer, count, datatype)?;
         let (from, tag) = (source(from, &comm)?, selector(tag)?);
         Ok(Self { comm, data, from, tag })
     }

@@ -135,7 +135,8 @@ impl Outcome {
             Self::Other(finish) => finish(result),
             Self::Status => Ok(Status::of(result?)),
             Self::Received(group, landing) => {
-                let status = result?.within(&group);
+                let status =
+                    result.map_err(|error| Error::of_receive(error, &group))?.within(&group);
                 if let Some(landing) = landing {
                     landing.finish(status.length);
                 }
@@ -479,7 +480,8 @@ impl Requests {
             }
         }
         for (at, outcome) in outcomes.iter().enumerate() {
-            let mut status = outcome.as_ref().map_or(Status::EMPTY, |status| *status);
+            let of_error = |error: &Error| error.status.unwrap_or(Status::EMPTY);
+            let mut status = outcome.as_ref().map_or_else(of_error, |status| *status);
             if failed.is_some() {
                 status.error =
                     outcome.as_ref().map_or_else(|error| error.code("a request"), |_| MPI_SUCCESS);

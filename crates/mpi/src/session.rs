@@ -16,18 +16,23 @@ use crate::request::{Pending, RequestObject};
 #[derive(Debug)]
 pub(crate) struct SessionObject {
     pub(crate) error_handler: Slot,
-    buffer: Buffered,
+    pub(crate) buffer: Buffered,
     info: InfoObject,
 }
 
 const WORLD: &str = "mpi://WORLD";
 const ALONE: &str = "mpi://SELF";
+/// The hint that asks for a level of threads, and its values (MPI 5.0, 11.3.1).
+const LEVEL: &str = "thread_level";
+const LEVELS: [&str; 4] =
+    ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
 
 fn group_of(name: &str) -> Result<fishplate_ranks::Group> {
     let process = crate::environment::process()?;
+    // They are URIs, of whose scheme and host the case does not matter (RFC 3986, 6.2.2.1).
     match name {
-        WORLD => Ok(process.world().group().clone()),
-        ALONE => Ok(process.alone().group().clone()),
+        _ if name.eq_ignore_ascii_case(WORLD) => Ok(process.world().group().clone()),
+        _ if name.eq_ignore_ascii_case(ALONE) => Ok(process.alone().group().clone()),
         _ => Err(error(
             MPI_ERR_ARG,
             format!("there is no process set {name}, but {WORLD} and {ALONE}"),
@@ -36,14 +41,19 @@ fn group_of(name: &str) -> Result<fishplate_ranks::Group> {
 }
 
 entries! {
-    fn Session_init(info: Info, handler: Errhandler, place: Out<Session>) on () => {
+    fn Session_init(info: Info, handler: Errhandler, place: Out<Session>) on handler => {
         let session = SessionObject {
             error_handler: Slot::new(handler)?,
             buffer: Buffered::default(),
             info: InfoObject::default(),
         };
         session.info.update(info)?;
-        session.info.update(crate::info::of([("thread_level", "MPI_THREAD_MULTIPLE")]))?;
+        let level = session.info.value(LEVEL).unwrap_or_default();
+        if !level.is_empty() && !LEVELS.contains(&level.as_str()) {
+            let problem = format!("{LEVEL} is {level}, and should be one of {}", LEVELS.join(", "));
+            return Err(error(MPI_ERR_INFO_VALUE, problem));
+        }
+        session.info.update(crate::info::of([(LEVEL, LEVELS[3])]))?;
         crate::environment::open_session()?;
         place.set(Session::new(session))
     }

@@ -84,9 +84,9 @@ fn elements(status: &Status, datatype: Datatype) -> Result<Option<usize>> {
 }
 
 fn set_elements(place: Out<Status>, datatype: Datatype, count: i64) -> Result<()> {
-    let size = datatype.get()?.layout.size;
+    let bytes = datatype.get()?.layout.bytes_of(count.count()?);
     let mut status = place.get()?;
-    status.set_bytes((count.count()? * size) as u64);
+    status.set_bytes(bytes as u64);
     place.set(status)
 }
 

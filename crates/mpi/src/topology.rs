@@ -143,6 +143,7 @@ entries! {
         comm: Comm, dimensions: c_int, sizes: List<c_int>, periodic: List<c_int>, _reorder: c_int, place: Out<Comm>,
     ) on comm => {
         let object = comm.get()?;
+        place.set(Comm::NULL)?;
         let grid = grid_of(dimensions, sizes, periodic)?;
         let created = object.intra()?.create_cartesian(&grid).map_err(of_class(MPI_ERR_DIMS))?;
         made(place, &object, created)

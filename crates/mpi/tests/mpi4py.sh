@@ -1,26 +1,23 @@
 #!/bin/bash
-# mpi4py.sh DIRECTORY RANKS...: mpi4py's own tests on the library of this directory, at each of these numbers of ranks.
-# mpi4py is compiled for the ABI with the mpicc of the wheel mpich, once, into .cache/mpi4py; then that wheel is not used.
+# mpi4py.sh DIRECTORY RANKS[:TRANSPORT]...: mpi4py's own tests on the library of this directory, and a table of how they went.
+# `fishplate mpi4py` compiles it, once, into .cache/mpi4py.
 set -eu -o pipefail
 
-version=4.1.2
-mpich=5.0.2
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 binaries=$(cd "$1" && pwd)
 shift
 cache=$root/.cache/mpi4py
 python=$cache/venv/bin/python
 
-if [ ! -e "$cache/built-$version" ]; then
-  echo "compiling mpi4py $version (pip) into .cache/mpi4py, for make mpi4py"
-  mkdir -p "$cache"
+if [ ! -x "$python" ]; then
   "${PYTHON:-python3}" -m venv "$cache/venv"
-  "$python" -m pip install -q "mpich==$mpich" numpy
-  PATH=$cache/venv/bin:$PATH MPICC=mpicc_abi MPI4PY_BUILD_MPIABI=1 \
-    "$python" -m pip install -q --no-binary mpi4py "mpi4py==$version"
-  "$python" -m pip download -q --no-deps --no-binary :all: -d "$cache" "mpi4py==$version"
+  "$python" -m pip install -q numpy
+fi
+VIRTUAL_ENV=$cache/venv "$binaries/fishplate" mpi4py
+version=$("$python" -c 'import importlib.metadata as packages; print(packages.version("mpi4py"))')
+if [ ! -e "$cache/mpi4py-$version/test" ]; then
+  "$python" -m pip download -q --no-deps --no-binary mpi4py -d "$cache" "mpi4py==$version"
   tar -C "$cache" -xzf "$cache/mpi4py-$version.tar.gz"
-  touch "$cache/built-$version"
 fi
 
 # What needs one-sided communication, files or spawning: whole modules, then classes and single tests of others.
@@ -28,16 +25,27 @@ excluded=()
 for module in dynproc file io rma subclass spawn util_pool util_sync win; do excluded+=(-e "test_$module"); done
 for test in TestErrhandlerFile TestMessageRMA testSafeFreeCreated; do excluded+=(-x "$test"); done
 
-failed=0
-for ranks in "$@"; do
-  log=$cache/ranks-$ranks.log
-  if ! (cd "$cache/mpi4py-$version" && timeout 1800 "$binaries/fishplate" run -n "$ranks" \
-    "$python" test/main.py -v "${excluded[@]}") >"$log" 2>&1; then
-    failed=1
+row='%5s  %-13s  %5s  %6s  %6s  %7s  %7s\n'
+printf "$row" ranks transport cases failed errors skipped seconds
+status=0
+for what in "$@"; do
+  ranks=${what%%:*}
+  transport=${what#"$ranks"}
+  transport=${transport#:}
+  transport=${transport:-shared-memory}
+  log=$cache/ranks-$ranks-$transport.log
+  begun=$SECONDS
+  ended=0
+  (cd "$cache/mpi4py-$version" && timeout 1800 "$binaries/fishplate" run --transport "$transport" -n "$ranks" \
+    "$python" test/main.py -v "${excluded[@]}") >"$log" 2>&1 || ended=$?
+  # Each rank says it of itself: the most of any of them.
+  most() { (grep -aoE "$1[0-9]+" "$log" || echo 0) | grep -oE '[0-9]+$' | sort -n | tail -1; }
+  printf "$row" "$ranks" "$transport" "$(most '^Ran ')" "$(most 'failures=')" "$(most 'errors=')" "$(most 'skipped=')" \
+    $((SECONDS - begun))
+  if [ "$ended" != 0 ]; then
+    status=1
+    echo "exit code $ended: $log"
     grep -aE '\.\.\. (ERROR|FAIL)$' "$log" | sort | uniq -c || true
-    echo "at $ranks ranks tests failed: $log"
   fi
-  # Each rank says so of itself.
-  echo "$ranks ranks: $(grep -aE '^Ran |^OK|^FAILED' "$log" | sed 's/ in .*//' | sort | uniq -c | tr -s ' \n' ' ')"
 done
-exit $failed
+exit $status

@@ -223,6 +223,24 @@ impl Layout {
         (rest == 0).then_some(elements)
     }
 
+    /// The reverse: bytes of the first basic elements of a message of these.
+    pub(crate) fn bytes_of(self: &Arc<Self>, elements: usize) -> usize {
+        if self.elements == 0 {
+            return 0;
+        }
+        let mut bytes = (elements / self.elements).saturating_mul(self.size);
+        let mut rest = elements % self.elements;
+        self.walk(1, false, &mut |_, length, _| {
+            let is_wanted = rest > 0;
+            if is_wanted {
+                bytes += length;
+                rest -= 1;
+            }
+            is_wanted
+        });
+        bytes
+    }
+
     /// The one basic type that it is made of.
     pub(crate) fn basic(&self) -> Option<Basic> {
         match &self.content {

@@ -254,6 +254,20 @@ static void mixed(void) {
     CHECK(sum == size);
 }
 
+/* One buffer for both is an error that every rank sees, before anything is sent. */
+static void aliased(void) {
+    int one = 1, all[8] = {0};
+    MPI_Request request;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Allreduce(&one, &one, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Iallgather(all, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD, &request)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Reduce_local(all, all, 8, MPI_INT, MPI_SUM)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Reduce_local(MPI_IN_PLACE, all, 8, MPI_INT, MPI_SUM)) == MPI_ERR_BUFFER);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     reductions();
@@ -265,6 +279,7 @@ int main(int argc, char **argv) {
     others();
     persistent_in_any_order();
     mixed();
+    aliased();
     MPI_Finalize();
     return 0;
 }

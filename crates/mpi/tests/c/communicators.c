@@ -36,17 +36,23 @@ static void attributes(void) {
     CHECK(flag && *bound >= 32767);
 }
 
-/* A key that was freed keeps its values; the next key has none of them. */
+/* A key that was freed keeps its values, which can be taken and deleted; the next key has none of them. */
 static void freed_keys(void) {
     int first, second, flag;
     char place, *value;
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &first, NULL);
     MPI_Comm_set_attr(MPI_COMM_SELF, first, &place);
+    int number = first;
     MPI_Comm_free_keyval(&first);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &second, NULL);
     MPI_Comm_get_attr(MPI_COMM_SELF, second, &value, &flag);
     CHECK(!flag);
     MPI_Comm_free_keyval(&second);
+    MPI_Comm_get_attr(MPI_COMM_SELF, number, &value, &flag);
+    CHECK(flag && value == &place);
+    MPI_Comm_delete_attr(MPI_COMM_SELF, number);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Comm_get_attr(MPI_COMM_SELF, number, &value, &flag)) == MPI_ERR_KEYVAL);
 }
 
 /* A communicator that is freed lives on while something is under way in it (MPI 5.0, 7.4.3). */
@@ -127,6 +133,21 @@ static void between(void) {
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 1, &inter);
     int others, sum, flag;
+    /* Nobody waits in it for rank 0, which begins last. */
+    MPI_Comm again;
+    MPI_Request request;
+    for (int other = 1; rank == 0 && other < size; other++)
+        MPI_Recv(NULL, 0, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Comm_idup(inter, &again, &request);
+    if (rank != 0) MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    int relation, one = 1;
+    MPI_Comm_compare(inter, again, &relation);
+    CHECK(relation == MPI_CONGRUENT);
+    MPI_Comm_remote_size(again, &others);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, again);
+    CHECK(sum == others);
+    MPI_Comm_free(&again);
     MPI_Comm_remote_size(inter, &others);
     MPI_Comm_test_inter(inter, &flag);
     CHECK(flag && others == (size + rank % 2) / 2);

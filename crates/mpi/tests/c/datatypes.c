@@ -113,12 +113,34 @@ static void external(void) {
     CHECK(back == number && wide_back == wide && real_back == real);
 }
 
+/* Elements are basic ones, whatever the datatype has of them. */
+static void elements_of_statuses(void) {
+    MPI_Datatype three;
+    MPI_Status status = {0};
+    int count;
+    MPI_Type_contiguous(3, MPI_INT, &three);
+    MPI_Type_commit(&three);
+    for (int elements = 0; elements < 8; elements++) {
+        MPI_Status_set_elements(&status, three, elements);
+        MPI_Get_elements(&status, three, &count);
+        CHECK(count == elements);
+        MPI_Get_count(&status, three, &count);
+        CHECK(count == (elements % 3 ? MPI_UNDEFINED : elements / 3));
+    }
+    MPI_Type_free(&three);
+    MPI_Request request;
+    MPI_Irecv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, &status);
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     shapes();
     distributed();
     messages();
     external();
+    elements_of_statuses();
     MPI_Finalize();
     return 0;
 }

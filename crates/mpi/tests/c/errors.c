@@ -13,6 +13,9 @@ int main(int argc, char **argv) {
     char text[MPI_MAX_ERROR_STRING];
     int length, code, value = 1;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    /* Until that of MPI_COMM_SELF is set, this one has what belongs to no communicator, as before MPI 4. */
+    MPI_Datatype none = MPI_DATATYPE_NULL;
+    CHECK(class_of(MPI_Type_commit(&none)) == MPI_ERR_TYPE);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     code = MPI_Send(&value, 1, MPI_INT, size, 0, MPI_COMM_WORLD);
     CHECK(class_of(code) == MPI_ERR_RANK);
@@ -36,6 +39,23 @@ int main(int argc, char **argv) {
     MPI_Send(list, 1, MPI_INT, 0, 2, MPI_COMM_SELF);
     CHECK(class_of(MPI_Waitall(2, requests, statuses)) == MPI_ERR_IN_STATUS);
     CHECK(class_of(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE && statuses[1].MPI_ERROR == MPI_SUCCESS);
+
+    CHECK(statuses[0].MPI_TAG == 1 && statuses[0].MPI_SOURCE == 0 && statuses[1].MPI_TAG == 2);
+
+    /* What makes an object with an error handler is told by that one. */
+    MPI_Errhandler teller;
+    MPI_Comm none_made;
+    MPI_Session session;
+    MPI_Info level;
+    MPI_Comm_create_errhandler(handler, &teller);
+    code = MPI_Comm_create_from_group(MPI_GROUP_NULL, "x", MPI_INFO_NULL, teller, &none_made);
+    CHECK(class_of(code) == MPI_ERR_GROUP && called == 1 && none_made == MPI_COMM_NULL);
+    called = 0;
+    MPI_Errhandler_free(&teller);
+    MPI_Info_create(&level);
+    MPI_Info_set(level, "thread_level", "MPI_THREAD_SOME");
+    CHECK(class_of(MPI_Session_init(level, MPI_ERRORS_RETURN, &session)) == MPI_ERR_INFO_VALUE);
+    MPI_Info_free(&level);
 
     /* What is not there says so, by both names. */
     MPI_Win win;

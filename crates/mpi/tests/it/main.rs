@@ -2,6 +2,7 @@
 //! with `fishplate run`. mpi4py's own tests: `make mpi4py`.
 
 mod moldyn;
+mod mpi4py;
 mod programs;
 mod symbols;
 

@@ -184,6 +184,16 @@ impl InterCommunicator {
         Ok((context, own, groups))
     }
 
+    /// A duplicate, from what the first rank of the local group counts for both groups' context and for the local one, and the
+    /// first of the other for both groups'.
+    pub(super) fn duplicated(&self, mine: [u32; 2], theirs: u32) -> Self {
+        let [local, remote] = self.groups();
+        let [ours, other] = [&local, &remote].map(|group| group.ranks()[0]);
+        let context =
+            if ours < other { Context::new(ours, mine[0]) } else { Context::new(other, theirs) };
+        self.made(context, Context::new(ours, mine[1]), [local, remote])
+    }
+
     fn made(&self, context: Context, own: Context, [local, remote]: [Group; 2]) -> Self {
         let local = Communicator::made(&self.local, own, local);
         Self { remote: Communicator::towards(&local, context, remote), local }

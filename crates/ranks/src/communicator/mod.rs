@@ -15,7 +15,7 @@ pub mod partitioned;
 mod create;
 mod point_to_point;
 
-pub use duplicate::Duplicate;
+pub use duplicate::{Duplicate, InterDuplicate};
 pub use handle::Communicator;
 pub use inter::InterCommunicator;
 pub use message::Message;

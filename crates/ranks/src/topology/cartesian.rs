@@ -1,5 +1,7 @@
 //! Grids (MPI 4.1, 8.5). The last dimension varies fastest.
 
+use std::cmp::Reverse;
+
 use crate::error::{Error, Result};
 use crate::header::Rank;
 
@@ -143,20 +145,31 @@ pub fn create_dimensions(ranks: u32, dimensions: &mut [u32]) -> Result<()> {
     Ok(())
 }
 
-/// Every product of `count` factors, none larger than the one before; the best has the smallest first one, then second one.
+/// How unequal factors are, from large to small: from the first to the last, then how small that is, then all of them.
+fn inequality(factors: &[u32]) -> (u32, Reverse<u32>, &[u32]) {
+    let [first, last] =
+        [factors.first(), factors.last()].map(|one| one.copied().unwrap_or_default());
+    (first - last, Reverse(last), factors)
+}
+
+/// Every product of `count` factors, none larger than the one before; the best is the most equal one.
 fn factor(rest: u32, count: usize, most: u32, chosen: &mut Vec<u32>, best: &mut Option<Vec<u32>>) {
     if count == 0 {
-        if rest == 1 && best.as_ref().is_none_or(|best| *chosen < *best) {
+        if rest == 1 && best.as_ref().is_none_or(|best| inequality(chosen) < inequality(best)) {
             *best = Some(chosen.clone());
         }
         return;
     }
     for one in (1..=most.min(rest)).filter(|one| rest.is_multiple_of(*one)) {
+        let power =
+            |root: u32| u64::from(root).saturating_pow(u32::try_from(count).unwrap_or(u32::MAX));
         // The others are not larger.
-        if u64::from(one).saturating_pow(u32::try_from(count).unwrap_or(u32::MAX)) < rest.into() {
+        if power(one) < rest.into() {
             continue;
         }
-        if best.as_ref().is_some_and(|best| chosen.is_empty() && best[0] < one) {
+        // The last one is not larger than the root.
+        let is_worse = |best: &Vec<u32>| power(one - inequality(best).0.min(one)) > u64::from(rest);
+        if chosen.is_empty() && best.as_ref().is_some_and(is_worse) {
             return;
         }
         chosen.push(one);
@@ -210,6 +223,8 @@ mod tests {
             (12, vec![0, 0, 0], vec![3, 2, 2]),
             (16, vec![0, 0], vec![4, 4]),
             (36, vec![0, 0, 0], vec![4, 3, 3]),
+            (19_008, vec![0, 0, 0], vec![33, 24, 24]),
+            (5_040, vec![0, 0, 0], vec![21, 16, 15]),
             (6, vec![2, 3], vec![2, 3]),
         ] {
             let mut dimensions = given;
