@@ -83,6 +83,7 @@ impl Client {
             let urls: Vec<String> = addresses.iter().map(Address::to_string).collect();
             let soap = Soap::new(domain, credential, rank, endpoint, &urls, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
+            process.connect();
             return Ok(Self { process, launcher: Some(launcher) });
         }
         let addresses: Option<Vec<_>> = addresses.iter().map(Address::sockets).collect();
@@ -101,6 +102,7 @@ impl Client {
             Box::new(SharedMemory::new(Arc::new(segment), rank, tcp))
         };
         let process = Process::join(domain, rank, ranks, transport, settings)?;
+        process.connect();
         Ok(Self { process, launcher: Some(launcher) })
     }
 
