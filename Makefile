@@ -146,12 +146,13 @@ bench: tools
 	$(call need,openssl,openssl,the certificate of the benches over TLS)
 	$(call need,rsync,rsync,a peer of the transfers by reference)
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
-	$(CARGO) build --release --package fishplate
+	$(CARGO) build --release --package fishplate --package fishplate-mpi
 	$(CARGO) build --release --package fishplate-data --example fetch
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link
 	$(PYTHON) benches/run.py reference --link
+	$(PYTHON) benches/run.py messages --link
 
 .PHONY: deny
 deny: tools
