@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::header::DomainId;
 use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage};
+use crate::launch::reporter::Reporter;
 use crate::launch::{LaunchEnvironment, TransportKind, descriptors};
 use crate::process::Process;
 use crate::settings::Settings;
@@ -83,8 +84,7 @@ impl Client {
             let urls: Vec<String> = addresses.iter().map(Address::to_string).collect();
             let soap = Soap::new(domain, credential, rank, endpoint, &urls, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
-            process.connect();
-            return Ok(Self { process, launcher: Some(launcher) });
+            return Ok(Self::launched(process, launcher, environment));
         }
         let addresses: Option<Vec<_>> = addresses.iter().map(Address::sockets).collect();
         let addresses = addresses.ok_or_else(|| Error::Join {
@@ -102,8 +102,18 @@ impl Client {
             Box::new(SharedMemory::new(Arc::new(segment), rank, tcp))
         };
         let process = Process::join(domain, rank, ranks, transport, settings)?;
+        Ok(Self::launched(process, launcher, environment))
+    }
+
+    fn launched(
+        process: Arc<Process>,
+        launcher: UnixStream,
+        environment: &LaunchEnvironment,
+    ) -> Self {
         process.connect();
-        Ok(Self { process, launcher: Some(launcher) })
+        let mut reporter = Reporter::new(environment);
+        process.observe(Box::new(move |status| reporter.tell(status)));
+        Self { process, launcher: Some(launcher) }
     }
 
     /// The process, whose world is the domain.
