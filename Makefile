@@ -155,7 +155,7 @@ bench: tools .venv/python-tools
 	$(call need,openssl,openssl,the certificate of the benches over TLS)
 	$(call need,rsync,rsync,a peer of the transfers by reference)
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
-	$(CARGO) build --release --package fishplate
+	$(CARGO) build --release --package fishplate --package fishplate-mpi
 	$(CARGO) build --release --package fishplate-data --example fetch
 	mkdir -p python/command/scripts
 	cd python && ../.venv/bin/maturin develop --quiet --release
@@ -163,6 +163,7 @@ bench: tools .venv/python-tools
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link
 	$(PYTHON) benches/run.py reference --link
+	$(PYTHON) benches/run.py messages --link
 
 .PHONY: deny
 deny: tools

@@ -10,12 +10,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Not packages: one is named like a library that matplotlib imports.
-sys.path += [str(HERE / "packaging"), str(HERE / "reference"), str(HERE.parent / "interop")]
+sys.path += [str(HERE / "packaging"), str(HERE / "reference"), str(HERE / "messages"), str(HERE.parent / "interop")]
 
 import fairness  # noqa: E402
 import figure8  # noqa: E402
 import machine  # noqa: E402
+import messages  # noqa: E402
 import overhead  # noqa: E402
+import peers  # noqa: E402
 import report  # noqa: E402
 import results as packaging  # noqa: E402
 import small  # noqa: E402
@@ -51,7 +53,8 @@ MEASUREMENTS = {
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }
-PACKAGING, REFERENCE = "packaging", "reference"  # have tables and a plot of their own
+# They have tables and plots of their own.
+PACKAGING, REFERENCE, MESSAGES = "packaging", "reference", "messages"
 
 
 def main() -> None:
@@ -68,6 +71,9 @@ def main() -> None:
                 continue
             if name == REFERENCE:
                 figure8.main(options, tools(options, Path(scratch)), place(options, Path(scratch)), RESULTS)
+                continue
+            if name == MESSAGES:
+                messages.main(options, tools(options, Path(scratch)), place(options, Path(scratch)), RESULTS)
                 continue
             found = MEASUREMENTS[name](options, Path(scratch))
             found = {"machine": machine.describe(), "load_before": load,
@@ -90,7 +96,7 @@ def place(options: argparse.Namespace, scratch: Path) -> Place:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    every = [*MEASUREMENTS, PACKAGING, REFERENCE]
+    every = [*MEASUREMENTS, PACKAGING, REFERENCE, MESSAGES]
     parser.add_argument("measurement", nargs="*", default=every,
                         help=f"some of {', '.join(every)}; default: all")
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/fishplate")
@@ -103,16 +109,19 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--stream", type=int, default=8 << 30, help="bytes of a stream")
     parser.add_argument("--calls", type=int, default=100_000, help="calls of the soak")
     parser.add_argument("--link", action="store_true",
-                        help="packaging, reference: across a link of 1 Gbit/s and 20 ms instead of loopback")
+                        help="packaging, reference, messages: across a link of 1 Gbit/s and 20 ms instead of loopback")
     parser.add_argument("--only", type=lambda text: text.split(","), default=[],
-                        help=f"packaging: some of {','.join(stack.name for stack in STACKS)}")
+                        help=f"packaging: some of {','.join(stack.name for stack in STACKS)}; "
+                             f"messages: some of {','.join(peers.NAMES)}")
+    parser.add_argument("--ranks", type=lambda text: tuple(map(int, text.split(","))), default=(),
+                        help="messages: how many ranks; default: 2 to 8, one after the other")
     parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(),
                         help="packaging: n of the n by n matrices; reference: bytes of the files")
     options = parser.parse_args()
     if unknown := set(options.measurement) - set(every):
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
-    if unknown := set(options.only) - {stack.name for stack in STACKS}:
-        parser.error(f"no such stack: {', '.join(sorted(unknown))}")
+    if unknown := set(options.only) - {stack.name for stack in STACKS} - set(peers.NAMES):
+        parser.error(f"no such stack or side: {', '.join(sorted(unknown))}")
     return options
 
 

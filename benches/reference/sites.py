@@ -57,7 +57,7 @@ def site(tools: Tools, address: str, inside: list[str], description: str = TAKE)
     data.mkdir()
     with open(place / "log", "w+") as log:
         command = [*inside, tools.binary, "serve", file, "--listen", f"{address}:0", "--data", data,
-                   "--log", "warn", "--allow-private", "--limit", f"pool_quota={POOL}", "--limit",
+                   "--log", "warn", "--allow-private", "--open", "--limit", f"pool_quota={POOL}", "--limit",
                    f"owner_disk={POOL}"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                                    text=True, preexec_fn=end_with_us)

@@ -22,6 +22,9 @@ use crate::info::InfoObject;
 use crate::request::{Pending, RequestObject};
 use crate::status::Status;
 
+/// The hint that names algorithms of collective operations: `broadcast=binomial,allreduce=ring`. All ranks have to give the same.
+const ALGORITHMS: &str = "fishplate_algorithms";
+
 /// What a communicator's handle stands for.
 #[derive(Debug)]
 pub(crate) struct CommObject {
@@ -89,6 +92,16 @@ impl CommObject {
     /// A duplicate, with attributes and hints.
     fn duplicate(&self, ranks: Ranks, attributes: Attributes) -> Self {
         Self { attributes, info: self.info.copied(), ..self.made(ranks) }
+    }
+
+    /// With hints, done as they say. One that can't be followed has no effect (MPI 5.0, 7.4.4).
+    fn following(mut self, hints: &InfoObject) -> Self {
+        self.info.merge(hints);
+        let algorithms = hints.value(ALGORITHMS).and_then(|text| text.parse().ok());
+        if let (Ranks::Intra(communicator), Some(algorithms)) = (&mut self.ranks, algorithms) {
+            communicator.set_algorithms(algorithms);
+        }
+        self
     }
 
     /// Whose ranks they are.
@@ -174,12 +187,18 @@ fn tag_of(text: &str) -> i32 {
     i32::try_from(hasher.finish() & 0x3fff_ffff).unwrap_or_default()
 }
 
+/// What a caller gives as hints.
+fn hints(info: Info) -> Result<InfoObject> {
+    let hints = InfoObject::default();
+    hints.update(info)?;
+    Ok(hints)
+}
+
 fn duplicate(comm: Comm, info: Info, place: Out<Comm>) -> Result<()> {
     let object = comm.get()?;
     let attributes = object.attributes.copied(comm.to_address())?;
-    let made = object.duplicate(object.dup()?, attributes);
-    made.info.update(info)?;
-    place.set(Comm::new(made))
+    let hints = hints(info)?;
+    place.set(Comm::new(object.duplicate(object.dup()?, attributes).following(&hints)))
 }
 
 /// Makes a duplicate of a communicator once its requests are complete.
@@ -188,8 +207,7 @@ type Finish = Box<dyn FnOnce(&CommObject) -> Result<Ranks> + Send>;
 fn start_duplicate(comm: Comm, info: Info, place: Out<Comm>, request: Out<Request>) -> Result<()> {
     let object = comm.get()?;
     let attributes = object.attributes.copied(comm.to_address())?;
-    let hints = InfoObject::default();
-    hints.update(info)?;
+    let hints = hints(info)?;
     let (pending, finish): (_, Finish) = match object.ranks() {
         Ranks::Intra(communicator) => {
             let (request, duplicate) = communicator.idup()?;
@@ -205,8 +223,7 @@ fn start_duplicate(comm: Comm, info: Info, place: Out<Comm>, request: Out<Reques
     let pending = pending.then(move |result| {
         result?;
         let made = object.duplicate(finish(&object)?, attributes);
-        made.info.merge(&hints);
-        place.set(Comm::new(made))?;
+        place.set(Comm::new(made.following(&hints)))?;
         Ok(Status::EMPTY)
     });
     request.set(RequestObject::start(comm, pending))
@@ -294,8 +311,7 @@ entries! {
         }
         let made = process.world().create_group(&group, tag_of(&tag.get()?))?;
         let object = CommObject::new(Ranks::Intra(made), Slot::new(handler)?, "");
-        object.info.update(info)?;
-        place.set(Comm::new(object))
+        place.set(Comm::new(object.following(&hints(info)?)))
     }
     fn Comm_split(comm: Comm, color: c_int, key: c_int, place: Out<Comm>) on comm => {
         let object = comm.get()?;
@@ -304,8 +320,7 @@ entries! {
     }
     fn Comm_split_type(comm: Comm, kind: c_int, key: c_int, info: Info, place: Out<Comm>) on comm => {
         let object = comm.get()?;
-        let hints = InfoObject::default();
-        hints.update(info)?;
+        let hints = hints(info)?;
         let shared = match kind {
             MPI_COMM_TYPE_SHARED => true,
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {

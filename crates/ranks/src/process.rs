@@ -234,6 +234,22 @@ impl Process {
         self.lock().engine.domain
     }
 
+    /// Connects to all others, who do the same. From then on what is sent is on its way when the call that sends it returns,
+    /// though its caller passes no messages for long: no connection has to be greeted first. Who is out of reach
+    /// is waited for no longer than `peer_timeout`.
+    pub fn connect(&self) {
+        let until = Instant::now() + self.settings.peer_timeout;
+        let mut watched = false;
+        self.wait_for(WaitFor::Pending, Some(until), |state| {
+            let over = state.transport.is_connected() || Instant::now() >= until;
+            if !over && !watched {
+                watched = true;
+                state.transport.watch();
+            }
+            over.then_some(())
+        });
+    }
+
     /// This process's rank in the domain.
     pub fn rank(&self) -> Rank {
         self.rank

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use fishplate_contract::limits::DEFAULTS;
 
+use crate::collective::Algorithms;
+use crate::collective::algorithm;
 use crate::error::{Error, Result};
 
 /// The environment variable that sets limits: `eager_limit=65536,peer_timeout=500`, in bytes and milliseconds.
@@ -34,6 +36,8 @@ pub struct Settings {
     pub receive_wait: Duration,
     /// SOAP clients whose calls a rank counts.
     pub soap_clients: usize,
+    /// How collective operations of communicators go that nobody names others for: the same at all ranks.
+    pub algorithms: Algorithms,
     /// A wait that lasts longer is told to the launcher; what was sent, as often at most.
     pub long_wait: Duration,
 }
@@ -51,14 +55,21 @@ impl Default for Settings {
             authentication_timeout: DEFAULTS.authentication_timeout,
             receive_wait: DEFAULTS.receive_wait,
             soap_clients: DEFAULTS.soap_clients,
+            algorithms: Algorithms::default(),
             long_wait: DEFAULTS.long_wait,
         }
     }
 }
 
 impl Settings {
-    /// With the limits that [`VARIABLE`] of this process's environment sets.
-    pub fn with_environment(self) -> Result<Self> {
+    /// With the limits that [`VARIABLE`] of this process's environment sets, and the algorithms that
+    /// [`algorithm::VARIABLE`] names.
+    pub fn with_environment(mut self) -> Result<Self> {
+        if let Ok(text) = std::env::var(algorithm::VARIABLE) {
+            self.algorithms = text.parse().map_err(|error| Error::Join {
+                problem: format!("{} is wrong: {error}", algorithm::VARIABLE),
+            })?;
+        }
         match std::env::var(VARIABLE) {
             Ok(text) => self.with_limits(&text),
             Err(_) => Ok(self),

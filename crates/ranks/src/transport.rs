@@ -53,6 +53,12 @@ pub trait Transport: Send {
     /// [`Transport::progress`] has to look for deaths.
     fn watch(&mut self);
 
+    /// Whether there is a connection to and from every other process, so that what is sent from now on is on its way at once, as
+    /// far as there is room, though nobody carries on.
+    fn is_connected(&self) -> bool {
+        true
+    }
+
     /// Stops using the memory of this request.
     fn detach(&mut self, request: RequestId);
 

@@ -203,6 +203,27 @@ static void sessions(void) {
     MPI_Session_finalize(&session);
 }
 
+/* The sum of numbers that shows in which order they were added. */
+static double sum_by(const char *algorithms) {
+    static const double numbers[5] = {0, 0, -1e16, 1e16, 1};
+    double sum;
+    MPI_Info info;
+    MPI_Comm comm;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "fishplate_algorithms", algorithms);
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+    MPI_Allreduce(&numbers[rank % 5], &sum, 1, MPI_DOUBLE, MPI_SUM, comm);
+    MPI_Comm_free(&comm);
+    MPI_Info_free(&info);
+    return sum;
+}
+
+static void hints(void) {
+    double ordered = sum_by("ordered"), doubled = sum_by("allreduce=recursive-doubling"), not_known = sum_by("quickly");
+    /* ((((0 + 0) - 1e16) + 1e16) + 1), and ((0 + 0) - 1e16) + (1e16 + 1) */
+    if (size == 5) CHECK(ordered == 1 && doubled == 0 && not_known == 0);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     attributes();
@@ -213,6 +234,7 @@ int main(int argc, char **argv) {
     between();
     topologies();
     sessions();
+    hints();
     MPI_Finalize();
     return 0;
 }

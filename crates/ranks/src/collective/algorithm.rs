@@ -1,5 +1,7 @@
 //! Algorithms by name. Every rank of a communicator has to name the same.
 
+use crate::error::Error;
+
 macro_rules! algorithms {
     ($($(#[doc = $doc:literal])+ $type:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $name:literal,)+ })+) => { $(
         $(#[doc = $doc])+
@@ -19,12 +21,12 @@ macro_rules! algorithms {
         }
 
         impl std::str::FromStr for $type {
-            type Err = crate::error::Error;
+            type Err = Error;
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
                 Self::ALL.iter().copied().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
                     let names: Vec<_> = Self::ALL.iter().map(|algorithm| algorithm.name()).collect();
-                    crate::error::Error::Argument {
+                    Error::Argument {
                         argument: "algorithm",
                         problem: format!("there is no {name:?} here, but {}", names.join(", ")),
                     }
@@ -53,7 +55,9 @@ algorithms! {
     }
     /// How a barrier goes.
     Barrier {
-        /// A gather and a broadcast of nothing (paper 002, 3.4.4).
+        /// A serial gather and a serial broadcast of nothing (paper 002, 3.4.4).
+        Serial = "serial",
+        /// The same along binomial trees (paper 002, 3.4.4).
         GatherBroadcast = "gather-broadcast",
         /// Each tells one further and further away (Hensgen et al. 1988).
         Dissemination = "dissemination",
@@ -103,6 +107,11 @@ algorithms! {
     }
 }
 
+/// The environment variable by which a program's user names them ([`Algorithms::from_str`]).
+///
+/// [`Algorithms::from_str`]: std::str::FromStr::from_str
+pub const VARIABLE: &str = "FISHPLATE_ALGORITHMS";
+
 /// What a communicator's collective operations use. What is `None` is chosen by size and ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Algorithms {
@@ -125,6 +134,36 @@ pub struct Algorithms {
     /// Reduces in the order of ranks, one after the other, whatever is named above: the same bits for the same
     /// data, however many ranks are on however many machines.
     pub ordered: bool,
+}
+
+/// `broadcast=binomial,allreduce=ring`; the word `ordered` sets [`Algorithms::ordered`].
+impl std::str::FromStr for Algorithms {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut algorithms = Self::default();
+        for setting in text.split(',').filter(|setting| !setting.is_empty()) {
+            let (operation, name) = setting.split_once('=').unwrap_or((setting, ""));
+            match operation {
+                "broadcast" => algorithms.broadcast = Some(name.parse()?),
+                "gather" => algorithms.gather = Some(name.parse()?),
+                "barrier" => algorithms.barrier = Some(name.parse()?),
+                "allgather" => algorithms.allgather = Some(name.parse()?),
+                "alltoall" => algorithms.alltoall = Some(name.parse()?),
+                "reduce" => algorithms.reduce = Some(name.parse()?),
+                "allreduce" => algorithms.allreduce = Some(name.parse()?),
+                "scan" => algorithms.scan = Some(name.parse()?),
+                "ordered" if name.is_empty() => algorithms.ordered = true,
+                _ => {
+                    let problem = format!(
+                        "{setting:?} is not OPERATION=NAME of broadcast, gather, barrier, allgather, alltoall, reduce, allreduce, scan, nor the word ordered"
+                    );
+                    return Err(Error::Argument { argument: "algorithms", problem });
+                }
+            }
+        }
+        Ok(algorithms)
+    }
 }
 
 /// Up to this many bytes the fewest steps win, above it the fewest bytes; as MPICH and Open MPI have it, within a factor of two.
@@ -222,5 +261,33 @@ mod tests {
             error,
             r#"algorithm: there is no "bruk" here, but gather-broadcast, ring, bruck"#
         );
+    }
+
+    #[test]
+    fn operations_have_algorithms_by_their_names() {
+        let text = "broadcast=serial,gather=serial,barrier=serial,allgather=ring,alltoall=bruck,reduce=serial,\
+                    allreduce=ring,scan=serial,ordered";
+        let all = Algorithms {
+            broadcast: Some(Broadcast::Serial),
+            gather: Some(Gather::Serial),
+            barrier: Some(Barrier::Serial),
+            allgather: Some(Allgather::Ring),
+            alltoall: Some(Alltoall::Bruck),
+            reduce: Some(Reduce::Serial),
+            allreduce: Some(Allreduce::Ring),
+            scan: Some(Scan::Serial),
+            ordered: true,
+        };
+        assert_eq!(text.parse(), Ok(all));
+        assert_eq!("".parse(), Ok(Algorithms::default()));
+        for (wrong, said) in [
+            ("broadcast", "there is no \"\" here, but serial"),
+            ("scan=bruck", "but serial, recursive-doubling"),
+            ("brodcast=serial", "is not OPERATION=NAME of broadcast, gather"),
+            ("ordered=yes", "nor the word ordered"),
+        ] {
+            let error = wrong.parse::<Algorithms>().unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::operation::Operation;
 pub(super) fn allreduce(
     s: &mut Schedule,
     algorithm: Allreduce,
-    by: Reduce,
+    (by, back): (Reduce, Broadcast),
     operation: &Operation,
     me: Rank,
     value: &Span,
@@ -23,7 +23,7 @@ pub(super) fn allreduce(
     match algorithm {
         Allreduce::ReduceBroadcast => {
             reduce(s, by, me, 0, value, size, operation.is_commutative());
-            broadcast(s, Broadcast::Binomial, me, size, 0, value);
+            broadcast(s, back, me, size, 0, value);
         }
         Allreduce::Ring => ring(s, me, size, |at| block(size, at)),
         Allreduce::RecursiveDoubling => {

@@ -2,6 +2,7 @@
 
 use crate::buffer::Span;
 use crate::collective::algorithm::{Barrier, Broadcast};
+use crate::collective::gather::serial_gather;
 use crate::collective::schedule::Schedule;
 use crate::header::Rank;
 
@@ -91,6 +92,11 @@ pub(super) fn tree(
 pub(super) fn barrier(s: &mut Schedule, algorithm: Barrier, me: Rank, size: u32) {
     let nothing = s.scratch(0);
     match algorithm {
+        Barrier::Serial => {
+            let blocks = vec![nothing.clone(); size as usize];
+            serial_gather(s, me, 0, &nothing, &blocks);
+            broadcast(s, Broadcast::Serial, me, size, 0, &nothing);
+        }
         Barrier::GatherBroadcast => {
             let bit = parent_bit(me, size);
             let children = std::iter::successors(Some(1), |bit| Some(bit * 2))

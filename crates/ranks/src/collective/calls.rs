@@ -373,7 +373,7 @@ impl Communicator {
             allreduce::allreduce(
                 &mut builder.s,
                 algorithm,
-                algorithms.reduce(),
+                (algorithms.reduce(), algorithms.broadcast(value.length(), size)),
                 operation,
                 me,
                 &value,

@@ -26,7 +26,7 @@ impl Communicator {
     /// One that the domain begins with: it is never freed.
     pub(crate) fn new(process: Arc<Process>, context: Context, group: Group) -> Self {
         let rank = group.rank_of(process.rank()).unwrap_or_default();
-        let algorithms = Algorithms::default();
+        let algorithms = process.settings().algorithms;
         Self { process, context, group, rank, algorithms, topology: None, made: false }
     }
 

@@ -110,6 +110,7 @@ impl Client {
         launcher: UnixStream,
         environment: &LaunchEnvironment,
     ) -> Self {
+        process.connect();
         let mut reporter = Reporter::new(environment);
         process.observe(Box::new(move |status| reporter.tell(status)));
         Self { process, launcher: Some(launcher) }

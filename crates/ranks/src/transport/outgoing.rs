@@ -181,6 +181,15 @@ impl<P: Protocol> Outgoing<P> {
         matches!(self.connection, Connection::Closed)
     }
 
+    /// Whether a frame is written as soon as it is sent, or never.
+    pub(super) fn is_connected(&self) -> bool {
+        match self.connection {
+            Connection::Ready(_) | Connection::Closed => true,
+            Connection::Unconfirmed(..) => P::SPEAKS_FIRST,
+            _ => false,
+        }
+    }
+
     /// Takes a frame, and writes what can be written.
     pub(super) fn send(&mut self, frame: Frame, poller: &Poller) {
         self.send_as(P::head, frame, poller);

@@ -2,8 +2,8 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::collective::Algorithms;
@@ -14,6 +14,31 @@ use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Credential, Error, Operation, Process, Settings};
 
 use crate::domain::{CREDENTIAL, DOMAIN, Kind, processes, run_with, soap_domain};
+
+#[test]
+fn what_is_sent_arrives_though_its_sender_passes_no_messages_any_more() {
+    for kind in [Kind::Tcp, Kind::Soap] {
+        let received = Arc::new((Mutex::new(false), Condvar::new()));
+        run_with(processes(kind, 3, &Settings::default()), move |world| {
+            world.process().connect();
+            let (is_received, told) = &*received;
+            match world.rank() {
+                0 => {
+                    world.recv(&mut [0u8], 1, 0).unwrap();
+                    *is_received.lock().unwrap() = true;
+                    told.notify_all();
+                }
+                1 => {
+                    world.send(&[7u8], 0, 0).unwrap();
+                    let waiting = is_received.lock().unwrap();
+                    drop(told.wait_while(waiting, |is_received| !*is_received).unwrap());
+                }
+                _ => {}
+            }
+            world.process().leave();
+        });
+    }
+}
 
 /// Repeatable numbers that look random.
 struct Random(u64);

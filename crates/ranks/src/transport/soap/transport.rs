@@ -273,6 +273,11 @@ impl Transport for Soap {
         }
     }
 
+    fn is_connected(&self) -> bool {
+        let rank = self.reception.rank;
+        (0..).zip(&self.outgoing).all(|(to, outgoing)| to == rank || outgoing.is_connected())
+    }
+
     fn detach(&mut self, request: RequestId) {
         self.outgoing.iter_mut().for_each(|outgoing| outgoing.detach(request));
         let arriving = self.incoming.iter_mut().flatten().filter_map(Incoming::target);

@@ -291,6 +291,13 @@ impl Transport for Tcp {
         }
     }
 
+    fn is_connected(&self) -> bool {
+        (0..).zip(self.outgoing.iter().zip(&self.progress)).all(|(rank, (outgoing, progress))| {
+            let has_greeted = progress.instance.is_some() || outgoing.is_closed();
+            rank == self.rank || outgoing.is_connected() && has_greeted
+        })
+    }
+
     fn detach(&mut self, request: RequestId) {
         self.outgoing.iter_mut().for_each(|outgoing| outgoing.detach(request));
         let arriving = self.incoming.iter_mut().flatten().filter_map(Incoming::target);
