@@ -1,10 +1,12 @@
 //! Limits and times of message passing.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fishplate_contract::limits::DEFAULTS;
 
 use crate::error::{Error, Result};
+use crate::transport::tls::CA_FILE;
 
 /// The environment variable that sets limits: `eager_limit=65536,peer_timeout=500`, in bytes and milliseconds.
 pub const VARIABLE: &str = "FISHPLATE_LIMITS";
@@ -34,6 +36,8 @@ pub struct Settings {
     pub receive_wait: Duration,
     /// SOAP clients whose calls a rank counts.
     pub soap_clients: usize,
+    /// Authorities in PEM that are trusted beside the system's when gateways are reached over TLS.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -49,13 +53,15 @@ impl Default for Settings {
             authentication_timeout: DEFAULTS.authentication_timeout,
             receive_wait: DEFAULTS.receive_wait,
             soap_clients: DEFAULTS.soap_clients,
+            ca_file: None,
         }
     }
 }
 
 impl Settings {
-    /// With the limits that [`VARIABLE`] of this process's environment sets.
-    pub fn with_environment(self) -> Result<Self> {
+    /// With the limits that [`VARIABLE`] of this process's environment sets, and the file that [`CA_FILE`] names.
+    pub fn with_environment(mut self) -> Result<Self> {
+        self.ca_file = std::env::var_os(CA_FILE).map(PathBuf::from).or(self.ca_file);
         match std::env::var(VARIABLE) {
             Ok(text) => self.with_limits(&text),
             Err(_) => Ok(self),
