@@ -89,6 +89,9 @@ pub(crate) struct HowArgs {
     /// Put the results of each rank into DIR/RANK
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    /// Have ranks of different servers reach each other at ports of their own, not through their servers' ports
+    #[arg(long)]
+    direct: bool,
 }
 
 // A domain, and where to look for it.
@@ -166,7 +169,11 @@ async fn status(args: &ServerArgs, output: Output) -> Result<Exit> {
         let joined = match (&member.address, member.left) {
             (None, _) => "not joined".to_owned(),
             (Some(_), true) => "left".to_owned(),
-            (Some(address), false) => format!("at {address}"),
+            (Some(address), false) => {
+                let gateway =
+                    member.gateway.as_ref().map(|gateway| format!(", from elsewhere {gateway}"));
+                format!("at {address}{}", gateway.unwrap_or_default())
+            }
         };
         let (rank, job, state) = (member.rank, member.job, report.state.name());
         output.line(&text::harmless(&format!("{rank}  {state}  {joined}  {url}  {job}")))?;
@@ -182,6 +189,7 @@ fn rank_as_json((url, member, report): &(String, Member, JobReport)) -> Value {
         "state": report.state.name(),
         "message": report.message,
         "address": member.address,
+        "gateway": member.gateway,
         "left": member.left,
     })
 }
