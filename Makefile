@@ -30,6 +30,7 @@ help:
 	@echo 'make demo    host real programs as services and solve a pipe under pressure with them'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
+	@echo 'make soak    a workflow, its servers and programs killed 300 times, about 10 minutes'
 	@echo 'make mpi4py  the tests of mpi4py on our MPI library, about 15 minutes'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
@@ -105,13 +106,21 @@ python: tools .venv/python-tools
 	cd python && ../.venv/bin/maturin develop --quiet
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
-	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests
+	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests
 
 .venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
 	examples/pipe/install.sh
 	@echo "installing into .venv: $$(grep -v '^#' $< | tr '\n' ' ')"
 	$(VENV) -m pip install -q -r $<
 	@touch $@
+
+# What `make test` does with 10 kills.
+.PHONY: soak
+soak: tools .venv/python-tools
+	$(CARGO) build --quiet --package fishplate
+	mkdir -p python/command/scripts
+	cd python && ../.venv/bin/maturin develop --quiet
+	cd python && KILLS=300 ../$(VENV) -m pytest -q -s tests/test_kills.py
 
 # mpi4py's own tests on our library, at 1 to 5 ranks; the first time it compiles mpi4py (2 to 5 minutes).
 .PHONY: mpi4py
@@ -139,7 +148,7 @@ fuzz: tools
 	$(PYTHON) fuzz/run.py --seconds 3600
 
 .PHONY: bench
-bench: tools
+bench: tools .venv/python-tools
 	$(call need,wrk,wrk,the load of the benches)
 	$(call need,curl,curl,the transfers of the benches)
 	$(call need,ip,iproute2,the link of the benches)
@@ -148,6 +157,8 @@ bench: tools
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate
 	$(CARGO) build --release --package fishplate-data --example fetch
+	mkdir -p python/command/scripts
+	cd python && ../.venv/bin/maturin develop --quiet --release
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link

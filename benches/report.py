@@ -66,6 +66,29 @@ def throughput(found: dict) -> list[str]:
     return lines
 
 
+def workflow(found: dict) -> list[str]:
+    times, many = found["seconds_a_step"], found["many"]
+    shell = times["shell"]["median"]
+    names = {"shell": "a shell script, files moved", "service": "through a service, by reference",
+             "run": "through a run, by reference, journalled"}
+    lines = [
+        f"### A loop of {found['steps']} steps of {found['work'] * 1000:.0f} ms", "",
+        under(found, f"{found['load']['least']} to {found['load']['most']}"), "",
+        "| a step | median of rounds | least | added |", "|---|---|---|---|",
+    ]
+    for name, what in names.items():
+        median, least = (times[name][kind] * 1000 for kind in ("median", "least"))
+        lines.append(f"| {what} | {median:.2f} ms | {least:.2f} ms | {median - shell * 1000:.2f} ms |")
+    return [
+        *lines, "",
+        f"Bytes through the workflow's own process: {found['bytes_a_step']:.0f} a step. {many['steps']} steps of `cat` in "
+        f"one run took {many['seconds']:.1f} s; resumed, they were all there again after "
+        f"**{many['resumed_seconds']:.2f} s**, from a journal of {mebibytes(many['journal_bytes'])}. A study of "
+        f"{found['steps']} cases of that program took {found['study_seconds']['first']:.1f} s, and in another run "
+        f"with `reuse` {found['study_seconds']['reused']:.1f} s.",
+    ]
+
+
 def streams(found: dict) -> list[str]:
     lines = [
         f"### Streams of {found['bytes'] / 2**30:.0f} GiB, in and out of one call", "",
@@ -108,19 +131,21 @@ def transfer(found: dict) -> list[str]:
 
 def tls(found: dict) -> list[str]:
     names = {
-        "fetch": "nginx to disk, curl", "in_server": "in: curl to the server", "out_server": "out: server to disk, curl",
+        "fetch": "nginx to a file, curl", "in_server": "in: curl to the server", "out_server": "out: server to a file, curl",
         "in_client": "in: `fishplate call URL data:FILE`", "out_client": "out: `fishplate call URL out:data=FILE`",
         "nginx": f"200 bytes of nginx, {found['clients']} connections", "call": f"an addition, {found['clients']} connections",
     }
     lines = [
         f"### {found['bytes'] / 1e9:.0f} GB and small calls over TLS ({found['cipher']})", "",
         under(found, f"{min(found['loads'])} to {max(found['loads'])}"), "",
-        "| | plain, least | TLS, least | median of the rounds' ratios | in rounds |", "|---|---|---|---|---|",
+        "| | plain, least | TLS, least | TLS / plain | median of the rounds' ratios | in rounds |",
+        "|---|---|---|---|---|---|",
     ]
     for key, name in names.items():
         seconds, ratio = found["seconds"][key], found["tls_to_plain"][key]
         shown = (lambda s: f"{s * 1e6:.1f} µs") if key in ("nginx", "call") else (lambda s: f"{s:.2f} s")
-        lines.append(f"| {name} | {shown(seconds['plain']['least'])} | {shown(seconds['tls']['least'])} "
+        plain, encrypted = seconds["plain"]["least"], seconds["tls"]["least"]
+        lines.append(f"| {name} | {shown(plain)} | {shown(encrypted)} | {encrypted / plain:.2f} "
                      f"| {ratio['median']:.2f} | {ratio['least']:.2f} to {ratio['most']:.2f} |")
     return lines
 
@@ -162,7 +187,7 @@ def small(found: dict) -> list[str]:
 
 
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
-        "soak": soak, "fairness": fairness, "small": small}
+        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small}
 
 
 def under(found: dict, load: str) -> str:

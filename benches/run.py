@@ -24,6 +24,7 @@ import streams  # noqa: E402
 import throughput  # noqa: E402
 import tls  # noqa: E402
 import transfer  # noqa: E402
+import workflow  # noqa: E402
 from place import Place  # noqa: E402
 from stacks import STACKS  # noqa: E402
 from tools import ROOT, Tools  # noqa: E402
@@ -38,13 +39,15 @@ MEASUREMENTS = {
     "transfer": lambda options, scratch: transfer.measure(tools(options, scratch),
                                                           1 if options.quick else 5, options.size),
     "tls": lambda options, scratch: tls.measure(tools(options, scratch),
-                                                1 if options.quick else 5, options.size),
+                                                1 if options.quick else 12, options.size),
     "streams": lambda options, scratch: streams.measure(tools(options, scratch),
                                                         1 << 30 if options.quick else options.stream),
     "soak": lambda options, scratch: soak.measure(tools(options, scratch),
                                                   10_000 if options.quick else options.calls),
     "fairness": lambda options, scratch: fairness.measure(tools(options, scratch),
                                                           200 if options.quick else 1000),
+    "workflow": lambda options, scratch: workflow.measure(tools(options, scratch),
+                                                          *((2, 100, 1000) if options.quick else (5, 1000, 10_000))),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }

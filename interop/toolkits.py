@@ -71,6 +71,9 @@ class Php(Toolkit):
         return ["php", "-d", "soap.wsdl_cache_enabled=0", str(HERE / "php/client.php")]
 
 
+SHARE = Path("/usr/share/gsoap")
+
+
 class Gsoap(Toolkit):
     sources = (HERE / "gsoap/client.cpp",)
 
@@ -91,19 +94,48 @@ class Gsoap(Toolkit):
         (directory / "complete").touch()
 
     def build(self, place: Place, directory: Path) -> None:
+        self.stubs(place, directory)
+        self.compile(directory, "client", "-lgsoap++")
+
+    def stubs(self, place: Place, directory: Path, imports: str = "") -> None:
         say("making stubs (wsdl2h, soapcpp2) and compiling")
         wsdls = [str(place.wsdl[name]) for name in self.descriptions]
         run(["wsdl2h", "-O1", "-o", "services.h", *wsdls], directory)
-        run(["soapcpp2", "-C", "-j", "-x", "-w", "-I/usr/share/gsoap/import", "services.h"], directory)
-        self.compile(directory, "client")
+        with (directory / "services.h").open("a") as header:
+            header.write(imports)
+        run(["soapcpp2", "-C", "-j", "-x", "-w", f"-I{SHARE}/import", "services.h"], directory)
 
-    def compile(self, directory: Path, name: str) -> None:
+    def compile(self, directory: Path, name: str, *words: str) -> None:
         sources = sorted(str(path.name) for path in directory.glob("*.cpp"))
         run(["c++", "-std=c++17", "-O0", "-I.", str(HERE / f"gsoap/{name}.cpp"), *sources,
-             "-lgsoap++", "-o", name], directory)
+             *words, "-o", name], directory)
 
     def command(self, place: Place) -> list[str]:
         return [str(self.directory(place) / "client")]
+
+
+class GsoapWsse(Gsoap):
+    """With its plugin `wsse`, of which Debian has the sources, and OpenSSL."""
+
+    sources = (HERE / "gsoap/wsse.cpp",)
+
+    def missing_packages(self) -> list[str]:
+        headers = {"openssl/ssl.h": "libssl-dev", "zlib.h": "zlib1g-dev"}
+        return super().missing_packages() + [
+            package for header, package in headers.items() if not Path("/usr/include", header).exists()]
+
+    def build(self, place: Place, directory: Path) -> None:
+        self.stubs(place, directory, '#import "wsse.h"\n')
+        plugin = [f"{SHARE}/{path}" for path in (
+            "plugin/wsseapi.cpp", "plugin/smdevp.c", "plugin/mecevp.c", "plugin/threads.c",
+            "custom/struct_timeval.c")]
+        # As the library was compiled (pkg-config --cflags gsoapssl++).
+        library = [f"-DWITH_{what}" for what in ("OPENSSL", "GZIP", "IPV6", "DOM")]
+        self.compile(directory, "wsse", "-w", *library, f"-I{SHARE}/plugin", *plugin,
+                     "-lgsoapssl++", "-lssl", "-lcrypto", "-lz")
+
+    def command(self, place: Place) -> list[str]:
+        return [str(self.directory(place) / "wsse")]
 
 
 class GsoapServer(Gsoap):
@@ -114,7 +146,7 @@ class GsoapServer(Gsoap):
     def build(self, place: Place, directory: Path) -> None:
         say("making a service (soapcpp2) and compiling")
         run(["soapcpp2", "-S", "-j", "-x", str(HERE / "gsoap/echo.h")], directory)
-        self.compile(directory, "server")
+        self.compile(directory, "server", "-lgsoap++")
 
     def command(self, place: Place) -> list[str]:
         directory = self.directory(place)
@@ -218,6 +250,9 @@ TOOLKITS = [
           extra=(*SERVICE_CHECKS, "array-special", "soap11", *HTTP_LOGINS,
                  *(f"{mode} {check}" for mode in ("base64", "mtom", "dime") for check in STREAM_CHECKS)),
           descriptions=("arithmetic-test", "echo-file", "matrix", "stream")),
+    GsoapWsse("gsoap-wsse", GSOAP, {},
+              extra=("login-text", "login-digest", "login-text-refused", "login-digest-refused"),
+              descriptions=("arithmetic-test",)),
     GsoapServer("gsoap-server", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
                 verbs=("call",), descriptions=(), extra=("other-packaging",)),
     Cxf("cxf", JAVA, {"mtom ": LARGE, "base64 ": LARGE, "swa ": LARGE},

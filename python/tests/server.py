@@ -29,10 +29,16 @@ class Hosted:
         self.data = folder / "data"
         self.log = folder / "log"
         folder.mkdir(parents=True, exist_ok=True)
-        words = [str(BINARY), "serve", *map(str, services), "--listen", "127.0.0.1:0"]
-        with self.log.open("wb") as log:
+        self.words = [str(BINARY), "serve", *map(str, services), "--data", str(self.data), *options]
+        self.count = len(services) + len(functions)
+        self.urls: dict[str, str] = {}
+        self.start("127.0.0.1:0")
+
+    def start(self, listen: str) -> None:
+        """Begins to serve at an address; after a kill of the server, at that where it was."""
+        with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*words, "--data", str(self.data), *options],
+                [*self.words, "--listen", listen],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -40,9 +46,9 @@ class Hosted:
                 text=True,
                 start_new_session=True,
             )
-        self.urls: dict[str, str] = {}
+        self.urls.clear()
         assert self.process.stdout is not None
-        while len(self.urls) < len(services) + len(functions):
+        while len(self.urls) < self.count:
             line = self.process.stdout.readline()
             assert line, f"fishplate serve ended: {self.log.read_text()}"
             name, _, url = line.strip().partition(" ")

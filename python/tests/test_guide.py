@@ -1,4 +1,4 @@
-"""Every example of docs/guides/python.md runs, and gives what its comments say."""
+"""Every example of the guides runs, and gives what its comments say."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from server import ROOT, Hosted
 
-GUIDE = (ROOT / "docs/guides/python.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.M | re.S)
+GUIDES = ROOT / "docs/guides"
 
 
 def comments(code: str) -> dict[int, str]:
@@ -39,14 +38,18 @@ class Checked(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(check), node)
 
 
-def run(code: str, names: dict[str, Any]) -> None:
+def run(code: str, guide: str, names: dict[str, Any]) -> None:
     """Runs a block."""
     tree = ast.fix_missing_locations(Checked(code).visit(ast.parse(code)))
-    exec(compile(tree, "docs/guides/python.md", "exec"), names)
+    exec(compile(tree, f"docs/guides/{guide}", "exec"), names)
 
 
-def test_the_guide(hosted: Hosted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("guide", "count", "checked"), [("python.md", 8, 7), ("workflows.md", 8, 5)])
+def test_a_guide(
+    guide: str, count: int, checked: int, hosted: Hosted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```$", (GUIDES / guide).read_text(), re.M | re.S)
     true: list[str] = []
 
     def check(value: object, expected: str) -> None:
@@ -56,6 +59,6 @@ def test_the_guide(hosted: Hosted, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         true.append(expected)
 
     names: dict[str, Any] = {"__name__": "guide", "check": check}
-    for block in BLOCKS:
-        run(block.replace("http://127.0.0.1:8080", hosted.url), names)
-    assert len(BLOCKS) == 8 and len(true) == 7
+    for block in blocks:
+        run(block.replace("http://127.0.0.1:8080", hosted.url), guide, names)
+    assert (len(blocks), len(true)) == (count, checked)

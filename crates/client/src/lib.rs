@@ -36,6 +36,7 @@
 //! - [`arguments`]: the words of a call, as people write them; [`deliver`](mod@deliver): its outputs to
 //!   where they were asked for
 //! - [`domain`]: ranks on several servers, started together
+//! - [`find`]: services by their interface, and how two differ
 //! - [`session`]: spaces in which programs share files
 //! - [`listing`]: the services of a server
 //! - [`data`]: data that moves by reference
@@ -53,6 +54,7 @@ pub mod directory;
 pub mod domain;
 pub mod error;
 mod exchange;
+pub mod find;
 pub mod input;
 pub mod listing;
 mod location;

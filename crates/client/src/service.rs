@@ -132,6 +132,12 @@ impl Service {
             .map(|described| described.definition.operation.as_str())
     }
 
+    /// Whether its program can be a rank of a communication domain.
+    pub fn has_ranks(&self) -> bool {
+        let mut all = self.inner.description.operations.iter();
+        all.any(|described| described.definition.verb == Verb::Init)
+    }
+
     /// An operation as it is called.
     ///
     /// # Errors

@@ -1,6 +1,9 @@
 //! One call, its options, and what came of it. Every face enters at [`Call`] and leaves at
 //! [`Outcome`].
 
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
 use crate::array::Array;
 use crate::fault::Fault;
 use crate::payload::Payload;
@@ -151,29 +154,64 @@ impl OutputForm {
     }
 }
 
-/// Who calls, and so who owns the jobs that come of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Principal(String);
+/// Who calls, and so who owns the jobs that come of it. Two of one name are the same, whatever their credentials are good for.
+#[derive(Clone, Debug)]
+pub struct Principal {
+    name: String,
+    /// The services that the credential is good for; `None`: all.
+    services: Option<Arc<[String]>>,
+}
 
 impl Principal {
     /// Everybody who did not say who they are; they share their jobs.
     pub fn anonymous() -> Self {
-        Self(String::new())
+        Self::named("")
     }
 
     /// A named principal, as the authentication in front of us told it. Nobody's name is empty.
     pub fn named(name: impl Into<String>) -> Self {
-        Self(name.into())
+        Self { name: name.into(), services: None }
+    }
+
+    /// The same, with a credential that is good for these services only; for all, if there are none.
+    #[must_use]
+    pub fn limited_to(mut self, services: &[String]) -> Self {
+        self.services = (!services.is_empty()).then(|| services.into());
+        self
+    }
+
+    /// Whether the credential is good for a service.
+    pub fn is_for(&self, service: &str) -> bool {
+        self.services.as_ref().is_none_or(|services| services.iter().any(|name| name == service))
+    }
+
+    /// The services that the credential is good for; none: all.
+    pub fn services(&self) -> &[String] {
+        self.services.as_deref().unwrap_or_default()
     }
 
     /// Nobody in particular.
     pub fn is_anonymous(&self) -> bool {
-        self.0.is_empty()
+        self.name.is_empty()
     }
 
     /// Its name; empty if it is anonymous.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
+    }
+}
+
+impl PartialEq for Principal {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Principal {}
+
+impl Hash for Principal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 

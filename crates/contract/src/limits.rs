@@ -424,7 +424,8 @@ limits! {
         /// waiting; what runs goes on. A policy may say otherwise for users and groups
         owner_cpu_time: Option<u64> = None, Time;
         /// bytes, within `quota_period`, that came and went for one owner:
-        /// with calls and for jobs, uploads, and what anybody reads of their grants; more is
+        /// with calls and for jobs, results that are asked for again, uploads, also broken ones, and what anybody reads of
+        /// their grants and of files in their sessions; more is
         /// `QuotaExceeded`, with `retryAfter`. A policy may say otherwise for users and groups
         owner_traffic: Option<u64> = None, Bytes;
         /// bytes that one owner's jobs occupy, ended or not, and the data that they hold in the pool:
@@ -521,5 +522,8 @@ limits! {
         /// SOAP clients whose calls of `store` and `bstore` a rank counts;
         /// one more is refused
         soap_clients: usize = 1024, Count Launch;
+        /// a wait of a rank that lasts longer is told to its launcher or server, with what it waits for;
+        /// what it sent to whom is told as often at most
+        long_wait: Duration = Duration::from_secs(1), Time Launch > 0;
     }
 }

@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod domain;
 mod engine;
+mod find;
 mod function;
 mod get;
 mod help;
@@ -105,6 +106,8 @@ enum Command {
     RunPlan(run_plan::RunPlanArgs),
     Run(run::Args),
     Domain(domain::Args),
+    Find(find::FindArgs),
+    Diff(find::DiffArgs),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -151,6 +154,8 @@ impl Command {
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),
             Self::Domain(args) => return domain::run(&args, output),
+            Self::Find(args) => find::run(&args, output),
+            Self::Diff(args) => find::diff(&args, output),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -225,6 +230,8 @@ impl Command {
             | Self::RunPlan(_)
             | Self::Run(_)
             | Self::Domain(_)
+            | Self::Find(_)
+            | Self::Diff(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };

@@ -5,6 +5,7 @@ pub(crate) mod failure;
 pub(crate) mod json;
 mod pace;
 pub(crate) mod progress;
+pub(crate) mod ranks;
 pub(crate) mod text;
 pub(crate) mod usage_record;
 

@@ -20,6 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 
+/// The file of a job's directory in which an executor notes its run. A directory in which it holds more than a line's end is
+/// that of a job, whatever became of its record (docs/decisions/0008).
+pub const NOTE: &str = "run";
+
 /// A future that a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

@@ -11,7 +11,7 @@ use std::str::FromStr as _;
 use fishplate_contract::{JobId, Timestamp};
 
 use crate::engine::record;
-use crate::executor::{Executor, RecoveredRun};
+use crate::executor::{Executor, NOTE, RecoveredRun};
 use crate::store::quota::OwnerLimits;
 use crate::store::{NewJob, Store, StoreError, Submission};
 use crate::workspace::{self, Manifest, Unrecorded};
@@ -324,7 +324,7 @@ fn submitted(directory: &Path) -> Timestamp {
 /// The last change of a directory or its journal.
 fn changed(directory: &Path) -> Timestamp {
     let modified = |path: &Path| fs::symlink_metadata(path).and_then(|it| it.modified()).ok();
-    let latest = modified(directory).max(modified(&directory.join("run")));
+    let latest = modified(directory).max(modified(&directory.join(NOTE)));
     let since = latest.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     Timestamp(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
 }

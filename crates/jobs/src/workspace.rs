@@ -13,6 +13,7 @@
 //!   stdout, stderr   its log, where the plan does not redirect them into the workspace
 //!   run              the journal of the executor on this machine
 //!   manifest         what the job is, for when its record is lost
+//!   handed-out       there, once its outputs were given to somebody
 //! ```
 //!
 //! Directories of removed jobs are kept for the next ones in `spare/` beside the jobs' common
@@ -57,6 +58,9 @@ pub use streams::{MOST_LOG_READ, OutputStream, progress, read_log};
 pub(crate) use strip::strip;
 
 use crate::plan::Plan;
+
+/// The file of a job's directory that tells whether its outputs were given to somebody.
+pub(crate) const HANDED_OUT: &str = "handed-out";
 
 /// The workspace in a job's directory.
 pub fn work(directory: &Path) -> PathBuf {

@@ -1,5 +1,6 @@
 //! What is started, and how it ended.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::status::{Deadlock, KnownRank};
 use fishplate_ranks::{DomainId, Rank};
 use nix::sys::signal::Signal;
 
@@ -59,6 +61,10 @@ pub struct Report {
     pub cause: Option<Cause>,
     /// Processes that ranks had left running, and that were ended.
     pub swept: usize,
+    /// The first deadlock that was seen.
+    pub deadlock: Option<Deadlock>,
+    /// What all ranks did when they were ended by SIGQUIT, or because it took too long.
+    pub snapshot: Option<BTreeMap<Rank, KnownRank>>,
 }
 
 /// How a rank ended.

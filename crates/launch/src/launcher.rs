@@ -1,5 +1,6 @@
 //! One loop over signals, output and the rendezvous, until all ranks have ended and nothing of them is left.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
+use fishplate_ranks::status::{Deadlock, KnownRank};
 use fishplate_ranks::transport::shared_memory::Segment;
 use fishplate_ranks::{Credential, DomainId, Rank};
 use nix::errno::Errno;
@@ -110,6 +112,9 @@ struct Launcher<'a> {
     /// All are being ended; since SIGTERM gave way to SIGKILL at this time.
     kill_at: Option<Instant>,
     cause: Option<Cause>,
+    deadlock: Option<Deadlock>,
+    /// What ranks did when they were ended for SIGQUIT or after too long.
+    snapshot: Option<BTreeMap<Rank, KnownRank>>,
     /// The launcher was told to end.
     interrupted: bool,
     swept: usize,
@@ -151,11 +156,12 @@ impl<'a> Launcher<'a> {
                 .map(Some)
                 .map_err(LaunchError::system("the file of endpoints can't be written"))?;
         }
-        // Two sources a rank, standard output first.
+        // Two sources a rank, standard output first; and the launcher's own.
         let labels = || {
-            (0..2 * count).map(|source| {
+            let label = |source| {
                 if launch.label { format!("[{}] ", source / 2) } else { String::new() }
-            })
+            };
+            (0..2 * count).map(label).chain([String::new()])
         };
         let system = LaunchError::system("standard output and standard error are not to be had");
         let mut sinks = Vec::new();
@@ -180,6 +186,8 @@ impl<'a> Launcher<'a> {
             begun: Instant::now(),
             kill_at: None,
             cause: None,
+            deadlock: None,
+            snapshot: None,
             interrupted: false,
             swept: 0,
             childless: false,
@@ -239,6 +247,7 @@ impl Launcher<'_> {
         }
         if self.launch.timeout.is_some_and(|timeout| now >= self.begun + timeout) && !self.is_over()
         {
+            self.snapshot = Some(self.known());
             self.fail(Cause::Timeout, true);
         }
         for ready in self.wait(now) {
@@ -318,6 +327,10 @@ impl Launcher<'_> {
             // A terminal has given it to all of the process group.
             let given = info.ssi_code > 0;
             if ENDING.contains(&signal) {
+                if signal == Signal::SIGQUIT && self.snapshot.is_none() {
+                    self.hear();
+                    self.snapshot = Some(self.known());
+                }
                 if !given {
                     descendants::signal(signal);
                 }
@@ -338,6 +351,24 @@ impl Launcher<'_> {
         if let Some(abort) = self.rendezvous.hear() {
             self.fail(Cause::Abort { rank: abort.rank, code: abort.code }, true);
         }
+        let news = std::mem::take(&mut self.rendezvous.news);
+        if news && self.deadlock.is_none() && !self.is_over() {
+            self.deadlock = Deadlock::find(&self.known());
+            if let (Some(deadlock), Some(sink)) = (&self.deadlock, self.sinks.last_mut()) {
+                let source = 2 * self.ranks.len();
+                sink.take(source, format!("{deadlock}\n").as_bytes(), Instant::now());
+            }
+        }
+    }
+
+    /// What all ranks do now.
+    fn known(&self) -> BTreeMap<Rank, KnownRank> {
+        let all = self.ranks.iter().zip(&self.rendezvous.members);
+        let known = all.map(|(process, member)| {
+            let told = member.status.as_ref().map(|(at, status)| (at.elapsed(), status));
+            KnownRank::new(told, member.left || process.exit.is_some())
+        });
+        (0..).zip(known).collect()
     }
 
     /// Takes some output; whether there was some.
@@ -430,7 +461,14 @@ impl Launcher<'_> {
                 left: member.left,
             })
         });
-        Report { domain: self.domain, ranks: ranks.collect(), cause: self.cause, swept: self.swept }
+        Report {
+            domain: self.domain,
+            ranks: ranks.collect(),
+            cause: self.cause,
+            swept: self.swept,
+            deadlock: self.deadlock.clone(),
+            snapshot: self.snapshot.clone(),
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
 use crate::launch::LaunchError;
 
-/// What a rank takes here: two pipes, a connection, an event; and what there is besides.
-const PER_RANK: rlim_t = 4;
+/// What a rank takes here: two pipes, two connections, an event; and what there is besides.
+const PER_RANK: rlim_t = 5;
 const BESIDES: rlim_t = 32;
 
 /// The limit of before it was raised.

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::launch::rendezvous::{Address, ClientMessage, LONGEST_LINE, ServerMessage};
+use fishplate_ranks::status::{RankStatus, longest_line};
 use fishplate_ranks::{Credential, DomainId, Rank};
+
+use crate::endpoints::EndpointsFile;
 
 /// The pause after somebody could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-use crate::endpoints::EndpointsFile;
 
 /// Where a rank is in its life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,12 +23,16 @@ pub(crate) struct Membership {
     pub(crate) address: Option<Address>,
     /// It left in order.
     pub(crate) left: bool,
+    /// What it told last, and when.
+    pub(crate) status: Option<(Instant, RankStatus)>,
 }
 
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
     rank: Option<Rank>,
+    /// The rank tells its status on it, and nothing else.
+    reports: bool,
     line: Vec<u8>,
 }
 
@@ -42,6 +48,8 @@ pub(crate) struct Rendezvous {
     pub(crate) members: Vec<Membership>,
     /// Why nobody can join any more.
     closed: Option<String>,
+    /// A rank has told its status, and nobody has looked since.
+    pub(crate) news: bool,
     /// Descriptors of memory that ranks share; none if they don't.
     memory: Vec<OwnedFd>,
     /// Where clients are told of the ranks.
@@ -74,6 +82,7 @@ impl Rendezvous {
             connections: Vec::new(),
             members,
             closed: None,
+            news: false,
             memory,
             endpoints: None,
         })
@@ -96,7 +105,12 @@ impl Rendezvous {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
-                    self.connections.push(Connection { stream, rank: None, line: Vec::new() });
+                    self.connections.push(Connection {
+                        stream,
+                        rank: None,
+                        reports: false,
+                        line: Vec::new(),
+                    });
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -134,6 +148,15 @@ impl Rendezvous {
         while let Some(end) = connection.line.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = connection.line.drain(..=end).collect();
             let message = std::str::from_utf8(&line[..end]).ok().and_then(|line| line.parse().ok());
+            if connection.reports {
+                let (Some(ClientMessage::Status(status)), Some(rank)) = (message, connection.rank)
+                else {
+                    return false;
+                };
+                self.members[rank as usize].status = Some((Instant::now(), status));
+                self.news = true;
+                continue;
+            }
             match (message, connection.rank) {
                 (Some(ClientMessage::Join { domain, rank, credential, address }), None) => {
                     if let Err(reason) = self.join(domain, rank, &credential, address) {
@@ -141,6 +164,11 @@ impl Rendezvous {
                         return false;
                     }
                     connection.rank = Some(rank);
+                }
+                (Some(ClientMessage::Report { domain, rank, credential }), None)
+                    if self.knows(domain, &credential) && (rank as usize) < self.members.len() =>
+                {
+                    (connection.rank, connection.reports) = (Some(rank), true);
                 }
                 (Some(ClientMessage::Leave), Some(rank)) => {
                     self.members[rank as usize].left = true;
@@ -154,7 +182,13 @@ impl Rendezvous {
                 }
             }
         }
-        connection.line.len() <= LONGEST_LINE
+        let ranks = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        let longest = if connection.reports { longest_line(ranks) } else { LONGEST_LINE };
+        connection.line.len() <= longest
+    }
+
+    fn knows(&self, domain: DomainId, credential: &Credential) -> bool {
+        domain == self.domain && *credential == self.credential
     }
 
     fn join(
@@ -164,7 +198,7 @@ impl Rendezvous {
         credential: &Credential,
         address: Address,
     ) -> Result<(), String> {
-        if domain != self.domain || *credential != self.credential {
+        if !self.knows(domain, credential) {
             return Err("domain and credential are not those of this launcher".to_owned());
         }
         let ranks = self.members.len();
@@ -196,7 +230,8 @@ impl Rendezvous {
                 return;
             }
             let line = format!("{}\n", ServerMessage::Ranks(addresses));
-            for connection in self.connections.iter_mut().filter(|one| one.rank.is_some()) {
+            let joined = |one: &&mut Connection| one.rank.is_some() && !one.reports;
+            for connection in self.connections.iter_mut().filter(joined) {
                 // Its buffer is empty and takes a line for thousands of ranks. Who is gone need not know.
                 let _ = descriptors::send(&connection.stream, line.as_bytes(), &self.memory);
             }

@@ -9,6 +9,7 @@
 //! - [`request`]: non-blocking and persistent operations, waiting and testing
 //! - [`process`]: an MPI process: the lock, and who drives progress
 //! - [`engine`]: eager and rendezvous protocol, credit, failures; no IO; [`matching`]: the two queues
+//! - [`status`]: what a process tells of itself while it runs, and what a deadlock is
 //! - [`launch`]: how a process that was started as a rank joins; [`credential`]: what proves that it may
 //! - [`header`]: what every message carries; [`buffer`]: memory that a request uses
 //! - [`transport`]: what carries frames: in this process, in shared memory, over TCP, as SOAP
@@ -30,6 +31,7 @@ pub mod operation;
 pub mod process;
 pub mod request;
 pub mod settings;
+pub mod status;
 pub mod topology;
 pub mod transport;
 

@@ -19,6 +19,10 @@ use crate::settings::Settings;
 use crate::transport::{Transport, Waiter};
 
 mod requests;
+pub(crate) mod status;
+
+pub use status::StatusSink;
+pub(crate) use status::WaitFor;
 
 /// See [the module](self).
 pub struct Process {
@@ -58,6 +62,10 @@ pub(crate) struct State {
     spin: Spin,
     /// When a thread that polls last had others watched.
     watched: Option<Instant>,
+    /// Who is told of waits; `None` in a process that nobody launched.
+    reports: Option<status::Reports>,
+    /// Something happened since it was told.
+    changed: bool,
 }
 
 /// How often a thread that polls and never sleeps has others watched.
@@ -124,6 +132,7 @@ impl State {
 
     fn progress(&mut self) -> bool {
         let moved = self.transport.progress(&mut self.engine);
+        self.changed |= moved;
         self.pump();
         moved
     }
@@ -134,6 +143,7 @@ impl State {
         if now - *self.watched.get_or_insert(now) >= WATCH_INTERVAL {
             self.watched = Some(now);
             self.transport.watch();
+            self.report_traffic(now);
         }
         self.progress();
     }
@@ -201,6 +211,8 @@ impl Process {
             followers: 0,
             spin: Spin::default(),
             watched: None,
+            reports: None,
+            changed: false,
         };
         let contexts = AtomicU32::new(2);
         let (state, completed) = (Mutex::new(state), Condvar::new());
@@ -246,12 +258,13 @@ impl Process {
     /// Leaves the domain in order (`MPI_Finalize`). Buffered sends are received before, or their receivers are gone;
     /// then whoever is out of reach is waited for no longer than `peer_timeout`.
     pub fn leave(&self) {
-        self.wait_until(|state| state.engine.is_drained().then_some(()));
+        self.wait_until(WaitFor::Leave, |state| state.engine.is_drained().then_some(()));
         self.with(|state| state.engine.announce_leave());
         let until = Instant::now() + self.settings.peer_timeout;
-        self.wait_for(Some(until), |state| {
+        self.wait_for(WaitFor::Leave, Some(until), |state| {
             (state.transport.is_flushed() || Instant::now() >= until).then_some(())
         });
+        self.with(|state| state.tell_status(None, Instant::now()));
     }
 
     pub(crate) fn next_context(&self) -> u32 {
@@ -268,6 +281,7 @@ impl Process {
         let before = state.engine.completions();
         let deadline = state.driven.then(|| state.transport.deadline());
         let value = act(&mut state);
+        state.changed = true;
         state.pump();
         let completed = state.engine.completions() != before;
         if completed {
@@ -290,24 +304,31 @@ impl Process {
     /// Waits until a request is complete, and takes its outcome (`MPI_Wait`). Ranks are the domain's
     /// ([`Status::within`]).
     pub fn wait(&self, request: RequestId) -> Result<Status> {
-        self.wait_until(|state| state.engine.take_outcome(request))
+        self.wait_until(WaitFor::Request(request), |state| state.engine.take_outcome(request))
     }
 
     /// Carries frames until `ready` gives something.
-    pub(crate) fn wait_until<T>(&self, ready: impl FnMut(&mut State) -> Option<T>) -> T {
-        self.wait_for(None, ready)
+    pub(crate) fn wait_until<T>(
+        &self,
+        wait: WaitFor<'_>,
+        ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> T {
+        self.wait_for(wait, None, ready)
     }
 
     fn wait_for<T>(
         &self,
+        wait: WaitFor<'_>,
         until: Option<Instant>,
         mut ready: impl FnMut(&mut State) -> Option<T>,
     ) -> T {
         let mut state = self.lock();
         let mut idle_since = None;
         let mut slept = false;
+        let mut since = None;
         loop {
             if let Some(value) = ready(&mut state) {
+                state.end_wait();
                 return value;
             }
             if state.driven {
@@ -328,11 +349,13 @@ impl Process {
                 continue;
             }
             if let Some(value) = ready(&mut state) {
+                state.end_wait();
                 return value;
             }
             let now = Instant::now();
             let spinning =
                 now - *idle_since.get_or_insert(now) < state.spin.bound(self.settings.spin);
+            let report = state.report(wait, *since.get_or_insert(now), now);
             state.driven = true;
             if spinning {
                 drop(state);
@@ -343,7 +366,8 @@ impl Process {
                     state.spin.failed();
                 }
                 slept = true;
-                let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
+                let deadline =
+                    [state.transport.deadline(), until, report].into_iter().flatten().min();
                 drop(state);
                 self.waiter.wait(deadline.map(|deadline| deadline.saturating_duration_since(now)));
             }

@@ -11,7 +11,7 @@ use crate::engine::Status;
 use crate::error::Result;
 use crate::group::Group;
 use crate::header::RequestId;
-use crate::process::Process;
+use crate::process::{Process, WaitFor};
 
 /// Where non-blocking operations are started. At its end every one of them is complete, so what they use is borrowed
 /// until then; if it is left by a panic, they are given up.
@@ -55,7 +55,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             if std::thread::panicking() {
                 self.process.with(|state| state.release(request));
             } else {
-                self.process.wait_until(|state| state.engine.is_over(request).then_some(()));
+                self.process.wait_until(WaitFor::Request(request), |state| {
+                    state.engine.is_over(request).then_some(())
+                });
                 self.process.with(|state| state.engine.take_outcome(request));
             }
         }
@@ -116,7 +118,7 @@ pub fn wait_some(requests: &mut [Request<'_>], most: usize) -> Vec<(usize, Resul
     else {
         return Vec::new();
     };
-    process.wait_until(|state| {
+    process.wait_until(WaitFor::Pending, |state| {
         let any = requests
             .iter()
             .any(|request| request.id.is_some_and(|id| state.engine.is_complete(id)));

@@ -38,6 +38,8 @@ pub struct Settings {
     pub soap_clients: usize,
     /// Authorities in PEM that are trusted beside the system's when gateways are reached over TLS.
     pub ca_file: Option<PathBuf>,
+    /// A wait that lasts longer is told to the launcher; what was sent, as often at most.
+    pub long_wait: Duration,
 }
 
 impl Default for Settings {
@@ -54,6 +56,7 @@ impl Default for Settings {
             receive_wait: DEFAULTS.receive_wait,
             soap_clients: DEFAULTS.soap_clients,
             ca_file: None,
+            long_wait: DEFAULTS.long_wait,
         }
     }
 }
@@ -94,6 +97,7 @@ impl Settings {
                 "authentication_timeout" => self.authentication_timeout = time()?,
                 "receive_wait" => self.receive_wait = Duration::from_millis(value),
                 "soap_clients" => self.soap_clients = count,
+                "long_wait" => self.long_wait = time()?,
                 _ => return Err(wrong("ranks have no such limit")),
             }
         }

@@ -48,6 +48,11 @@ pub trait Transport: Send {
         ranks
     }
 
+    /// Whether SOAP clients can reach the process.
+    fn has_clients(&self) -> bool {
+        false
+    }
+
     /// A thread is about to sleep: the death of any other process has to wake it. Or one polls: the next
     /// [`Transport::progress`] has to look for deaths.
     fn watch(&mut self);

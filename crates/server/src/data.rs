@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Clock as _, Fault, FaultCode, Principal, SessionId, SystemClock};
+use fishplate_contract::{
+    Clock as _, Fault, FaultCode, JobState, Principal, SessionId, SystemClock,
+};
 use fishplate_data::session::SessionError;
 use fishplate_data::{Grant, GrantRequest, Lease, OwnerQuota, Pool, PoolError, Resolver, Sessions};
 use fishplate_jobs::engine::{Engine, OwnerDisk, SessionJob};
@@ -31,6 +33,39 @@ const SWEEP_SPOOL_EVERY: Duration = Duration::from_secs(10);
 /// What of a name is written as it is in an address.
 pub(crate) const IN_A_SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A transfer beside jobs. It is noted when it is dropped, however it ended, with the bytes that moved until then; not at
+/// all, if none did.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    data: Arc<Data>,
+    owner: Principal,
+    operation: &'static str,
+    begun: Instant,
+    /// Bytes that came.
+    pub(crate) came: u64,
+    /// Bytes that went.
+    pub(crate) went: u64,
+    /// How it ended; killed, if the other end left.
+    pub(crate) state: JobState,
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if self.came + self.went == 0 {
+            return;
+        }
+        let what = (DATA, self.operation);
+        let record =
+            UsageRecord::without_job(&self.owner, what, self.begun.elapsed(), SystemClock.now());
+        lock(&self.data.transfers).add(UsageRecord {
+            state: self.state.name().to_owned(),
+            bytes_in: self.came,
+            bytes_out: self.went,
+            ..record
+        });
+    }
+}
 
 /// What owners may have on the disk of which the pool is a part: an engine tells, which is made after the pool.
 #[derive(Debug, Default)]
@@ -162,14 +197,21 @@ impl Data {
         }
     }
 
-    /// Notes a transfer beside jobs: whose, what it was, and how many bytes came and went. Nothing, if none did.
-    pub(crate) fn transferred(&self, owner: &Principal, operation: &str, came: u64, went: u64) {
-        if came + went == 0 {
-            return;
+    /// A transfer beside jobs that begins: whose, and what it is.
+    pub(crate) fn transfer(
+        self: &Arc<Self>,
+        owner: &Principal,
+        operation: &'static str,
+    ) -> Transfer {
+        Transfer {
+            data: Arc::clone(self),
+            owner: owner.clone(),
+            operation,
+            begun: Instant::now(),
+            came: 0,
+            went: 0,
+            state: JobState::Killed,
         }
-        let what = (DATA, operation);
-        let record = UsageRecord::without_job(owner, what, Duration::ZERO, SystemClock.now());
-        lock(&self.transfers).add(UsageRecord { bytes_in: came, bytes_out: went, ..record });
     }
 
     /// Has the engine note the transfers there were.

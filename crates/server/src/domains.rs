@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use fishplate_contract::{Fault, FaultCode, JobId, Principal};
 use fishplate_ranks::launch::rendezvous::{Address, ServerMessage};
 use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
+use fishplate_ranks::status::{KnownRank, RankStatus};
 use fishplate_ranks::{Credential, DomainId, Rank};
 use tokio::sync::{Semaphore, watch};
 
@@ -66,8 +67,18 @@ pub struct Member {
     pub address: Option<Address>,
     /// It left in order (`MPI_Finalize`).
     pub left: bool,
+    /// What it told last of what it waits for, and when.
+    pub status: Option<(Instant, RankStatus)>,
     /// It is connected to us: it runs.
     connected: bool,
+}
+
+impl Member {
+    /// What it does now.
+    pub fn known(&self) -> KnownRank {
+        let told = self.status.as_ref().map(|(at, status)| (at.elapsed(), status));
+        KnownRank::new(told, self.left || (self.address.is_some() && !self.connected))
+    }
 }
 
 /// What `init` is told of the rank that it starts.
@@ -182,7 +193,8 @@ impl Domains {
                 return Err(wrong("rank", what));
             }
             let service = service.to_owned();
-            let member = Member { service, job, address: None, left: false, connected: false };
+            let member =
+                Member { service, job, address: None, left: false, status: None, connected: false };
             entry.members.insert(rank, member);
             Ok(())
         })?;
@@ -195,13 +207,6 @@ impl Domains {
             addresses: Vec::new(),
             transport,
         })
-    }
-
-    /// A rank was not started after all.
-    pub fn withdraw(&self, new: &NewRank, job: JobId) {
-        if let Some(entry) = self.lock().get_mut(&new.domain) {
-            entry.members.retain(|rank, member| *rank != new.rank || member.job != job);
-        }
     }
 
     /// The ranks of a domain that were started here.
@@ -294,18 +299,36 @@ impl Domains {
 
 /// A rank that is to be started: withdrawn unless it is, also if the caller hangs up.
 #[derive(Debug)]
-pub struct EnteredRank<'a>(pub &'a Domains, pub &'a NewRank, pub JobId);
-
-impl EnteredRank<'_> {
+pub struct EnteredRank {
+    domains: Arc<Domains>,
+    domain: DomainId,
+    rank: Rank,
+    job: JobId,
     /// It is on its way.
-    pub fn keep(self) {
-        std::mem::forget(self);
+    is_kept: bool,
+}
+
+impl EnteredRank {
+    /// The rank that this job is to be.
+    pub fn new(domains: &Arc<Domains>, new: &NewRank, job: JobId) -> Self {
+        let NewRank { domain, rank, .. } = *new;
+        Self { domains: Arc::clone(domains), domain, rank, job, is_kept: false }
+    }
+
+    /// It is on its way.
+    pub fn keep(mut self) {
+        self.is_kept = true;
     }
 }
 
-impl Drop for EnteredRank<'_> {
+impl Drop for EnteredRank {
     fn drop(&mut self) {
-        self.0.withdraw(self.1, self.2);
+        if self.is_kept {
+            return;
+        }
+        if let Some(entry) = self.domains.lock().get_mut(&self.domain) {
+            entry.members.retain(|rank, of| *rank != self.rank || of.job != self.job);
+        }
     }
 }
 

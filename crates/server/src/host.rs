@@ -15,7 +15,7 @@ use crate::audit::{AuditLog, CALLER};
 use crate::authentication::authenticator::{Refusal, RequestHead};
 use crate::authentication::chain::Authenticators;
 use crate::data::Data;
-use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser};
+use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser, is_within};
 use crate::dispatch::provider::Provider;
 use crate::domains::Domains;
 use crate::faces::metrics::{Counters, Metrics};
@@ -212,7 +212,9 @@ impl Host {
     /// # Errors
     /// The fault that the caller gets.
     pub fn authorise(&self, access: &Access<'_>) -> Result<(), Fault> {
-        self.authoriser.authorise(access).inspect_err(|fault| {
+        let allowed = is_within(access.principal, access.service)
+            .and_then(|()| self.authoriser.authorise(access));
+        allowed.inspect_err(|fault| {
             let address = CALLER.try_with(|address| *address).ok();
             self.audit.refusal(Some(access.principal.as_str()), address, fault);
         })

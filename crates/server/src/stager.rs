@@ -203,7 +203,9 @@ impl Data {
         let owner = owner.clone();
         let held = blocking(move || match place {
             SessionReference::Own(id, name) => sessions.get(&owner, &id, &name),
-            SessionReference::ByAddress(token, name) => sessions.get_by_address(&token, &name),
+            SessionReference::ByAddress(token, name) => {
+                sessions.get_by_address(&token, &name).map(|(_, file)| file)
+            }
         });
         let held = held.await?;
         let (expected, file) = (from.clone(), held.clone());

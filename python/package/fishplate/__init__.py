@@ -12,6 +12,7 @@
   is still being made
 - `put`, `get` (`aput`, `aget`), `Offer`: files on their way, without a service
 - `Server`: many services, one pool of data; `Session`: a space on it that programs share
+- `Run`: a workflow that can be killed and goes on where it was
 - `errors`: `Fault` and the others
 """
 
@@ -21,8 +22,11 @@ from ._job import AsyncJob, Job, Status, Transfer
 from ._move import AsyncOffer, Offer, aget, aput, get, put, transferred
 from ._native import Parameter, __version__
 from ._result import Result
+from ._run import Run
+from ._run_service import AsyncRunService, RunService
 from ._server import AsyncServer, AsyncSession, Server, Session
 from ._service import AsyncOperation, AsyncService, Operation, Service
+from ._step import Step
 from .errors import (
     ArgumentError,
     ConnectionLost,
@@ -41,6 +45,7 @@ __all__ = [
     "AsyncOffer",
     "AsyncOperation",
     "AsyncReference",
+    "AsyncRunService",
     "AsyncServer",
     "AsyncService",
     "AsyncSession",
@@ -57,10 +62,13 @@ __all__ = [
     "Parameter",
     "Reference",
     "Result",
+    "Run",
+    "RunService",
     "Server",
     "Service",
     "Session",
     "Status",
+    "Step",
     "Stream",
     "Timeout",
     "Transfer",

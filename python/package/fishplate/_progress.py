@@ -131,6 +131,11 @@ class Moving(Generic[T]):
             self._tell(bar)
 
 
+def counted(number: int, what: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def human(size: float) -> str:
     """`1.5 MB`."""
     for unit in ("B", "kB", "MB", "GB"):

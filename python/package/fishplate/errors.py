@@ -54,6 +54,27 @@ class Timeout(Error, TimeoutError):
     """No answer within the time allowed."""
 
 
+class RunInUse(Error):
+    """Another process has this run's directory, or another run has it."""
+
+
+class RunCancelled(Error):
+    """The run was cancelled, and begins no more calls."""
+
+
+class JournalMismatch(Error):
+    """The workflow called something else than the journal has at this place: it was changed under the run, or does not
+    do the same each time."""
+
+
+class JournalDamaged(Error):
+    """The journal of a run cannot be relied upon."""
+
+
+class BranchError(Error, RuntimeError):
+    """A call was made in a thread or task whose place in the run nobody told."""
+
+
 class Fault(Error):
     """A service's answer that is no result."""
 

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fishplate_contract::{Argument, FaultCode, JobId, JobReport, JobState, LogStream, Verb};
+use fishplate_contract::{Argument, FaultCode, JobId, JobReport, JobState, LogStream};
 use futures_util::future::{join_all, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::server::{DomainServer, Member};
+use super::server::{DomainServer, DomainStatus, Member};
 use super::{DomainError, failed};
 use crate::arguments::{ArgumentWord, load};
 use crate::error::Error;
@@ -153,8 +153,7 @@ impl Manager {
             let unusable = || failed(url, "the service can't be used");
             let service = Service::connect_with(url, settings.clone()).await;
             let service = service.map_err(unusable())?;
-            let operations = &service.description().operations;
-            if !operations.iter().any(|of| of.definition.verb == Verb::Init) {
+            if !service.has_ranks() {
                 return Err(DomainError::NoRanks { url: url.clone() });
             }
             let server = DomainServer::find(url, settings.clone()).await.map_err(unusable())?;
@@ -203,6 +202,12 @@ impl Manager {
             ended = self.follow(&started, &progress, tell) => ended,
             error = self.connect(&progress) => Err(error),
         }
+    }
+
+    /// What ranks have told their servers by now; nothing of servers that can't be asked.
+    pub async fn status(&self) -> Vec<DomainStatus> {
+        let told = self.servers.values().map(|server| server.status(&self.plan.id));
+        join_all(told).await.into_iter().flatten().collect()
     }
 
     /// Gives back all places and ends all ranks that run; what could not be asked for that.

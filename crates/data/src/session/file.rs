@@ -127,7 +127,7 @@ impl Sessions {
         self.read_version(id, name)
     }
 
-    /// A file of a session for whoever has its address: the token ([`Sessions::token`]) is the
+    /// A file of a session for whoever has its address, and whose it is: the token ([`Sessions::token`]) is the
     /// permission. The session does not live longer for it.
     ///
     /// # Errors
@@ -136,12 +136,13 @@ impl Sessions {
         &self,
         token: &str,
         name: &str,
-    ) -> Result<SessionFileHandle, SessionError> {
+    ) -> Result<(Principal, SessionFileHandle), SessionError> {
         check_name(name)?;
         let id = self.session_of(token, name)?;
         let found = self.read(&id).and_then(|session| {
             self.find(&session.owner, &id)?;
-            self.read_version(&id, name)
+            let file = self.read_version(&id, name)?;
+            Ok((session.owner, file))
         });
         // Who has only the address knows of no session.
         found.map_err(|error| match error {

@@ -292,7 +292,8 @@ fn an_address_gives_one_file_and_is_no_use_of_the_session() {
     assert_eq!(bed.sessions.token(&id, "mesh").unwrap(), token, "it stays");
     let again = Sessions::new(bed.sessions.settings().clone(), bed.clock.clone()).unwrap();
     let read = |token: &str, name: &str| again.get_by_address(token, name);
-    assert_eq!(fs::read_to_string(read(&token, "mesh").unwrap().path()).unwrap(), "1");
+    let (whose, file) = read(&token, "mesh").unwrap();
+    assert_eq!((whose, fs::read_to_string(file.path()).unwrap()), (alice(), "1".to_owned()));
     let id_text = id.to_string();
     let mut forged = token.clone();
     let last = if forged.pop() == Some('A') { 'E' } else { 'A' };

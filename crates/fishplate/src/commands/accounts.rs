@@ -5,14 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 use fishplate_contract::{Clock as _, JobState, Principal, SystemClock, Timestamp};
 use fishplate_data::Pool;
 use fishplate_formats::units::rounded;
+use fishplate_jobs::store::UsageRecord;
 use fishplate_jobs::store::quota::OwnerQuotas;
-use fishplate_jobs::store::sqlite::SqliteStore;
-use fishplate_jobs::store::{Store as _, UsageRecord};
 use fishplate_server::faces::quota;
 use fishplate_server::policy;
 use fishplate_server::policy::quotas::PolicyQuotas;
@@ -21,7 +20,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::hosting::{StateArgs, own_data_directory};
+use super::hosting::{self, StateArgs, own_data_directory};
 use super::quota::amount;
 use super::serve;
 use crate::exit::Exit;
@@ -163,11 +162,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 
 fn records(args: &Args) -> Result<Vec<UsageRecord>> {
     let data = own_data_directory(args.which.data.as_deref())?;
-    if !SqliteStore::is_in(&data) {
-        return Ok(Vec::new());
-    }
-    let store = SqliteStore::open_in(&data)
-        .with_context(|| format!("cannot open the store of {}", data.display()))?;
+    let Some(store) = hosting::store_if_any(&data)? else { return Ok(Vec::new()) };
     let since = args.since.map_or(Ok(Timestamp(0)), begin)?;
     let until = args.until.map_or(Ok(Timestamp(i64::MAX)), begin)?;
     let mut records = Vec::new();
@@ -194,8 +189,8 @@ fn quotas(args: &Args, output: Output) -> Result<Exit> {
     let pool = pool.transpose()?;
     let since = defaults.period.start(SystemClock.now());
     let mut used = BTreeMap::new();
-    if SqliteStore::is_in(&data) {
-        SqliteStore::open_in(&data)?.read(&mut |t| {
+    if let Some(store) = hosting::store_if_any(&data)? {
+        store.read(&mut |t| {
             for record in t.usage(since, Timestamp(i64::MAX))? {
                 let owner = record.owner.as_str();
                 if !used.contains_key(owner) {

@@ -1,7 +1,9 @@
 //! `fishplate domain`: ranks on several servers (paper 001, section 3: the workflow manager).
 
-mod file;
+pub(super) mod file;
+mod mpfl;
 pub(super) mod running;
+mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,18 +11,18 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Subcommand;
-use fishplate_client::domain::{DomainServer, Member};
-use fishplate_client::{Service, Settings};
-use fishplate_contract::JobReport;
+use fishplate_client::Settings;
+use fishplate_client::domain::DomainServer;
 use fishplate_ranks::DomainId;
 use fishplate_ranks::launch::TransportKind;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::running::DomainRun;
+use self::status::StatusArgs;
 use super::client::{ConnectionArgs, duration, run_interruptible};
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::output::failure::UsageError;
-use crate::output::{Output, text};
 
 /// Run programs of several servers as ranks that pass messages to each other
 ///
@@ -31,6 +33,7 @@ use crate::output::{Output, text};
   fishplate domain run moldyn.toml
   fishplate domain run moldyn.toml --wait 10m --results results
   fishplate domain status 000102030405060708090a0b0c0d0e0f http://somewhere.com http://there.com
+  fishplate domain status --watch 000102030405060708090a0b0c0d0e0f http://somewhere.com
   fishplate domain end 000102030405060708090a0b0c0d0e0f http://somewhere.com http://there.com")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -40,8 +43,12 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum DomainCommand {
     Run(RunArgs),
-    /// Show where each rank of a domain is, and whether it has joined
-    Status(ServerArgs),
+    /// Show where each rank of a domain is, what it sent to whom, and what it waits for
+    ///
+    /// A wait is told when it has lasted for a second (the limit long_wait). Ranks that wait for each
+    /// other, or for ranks that have ended, are named as a deadlock. Where only some of the servers are named, waits
+    /// for ranks of the others are no deadlock.
+    Status(StatusArgs),
     /// Kill the ranks of a domain, and give back its places
     End(ServerArgs),
 }
@@ -58,15 +65,28 @@ enum DomainCommand {
   arguments = [\"mm=8\"]                     # as for `fishplate call`
 
   [[instances]]
-  service = \"http://there.com/moldyn\"
+  interface = \"moldyn.wsdl\"                # or a service's name or URL, as for `fishplate find`
+  servers = [\"http://there.com\", \"http://elsewhere.com\"]
   ranks = 2
   arguments = [\"mm=8\"]
+
+The same as XML:
+  <domain xmlns=\"urn:fishplate:mpfl:1\">
+    <instances service=\"http://somewhere.com/moldyn\" ranks=\"2\">
+      <argument>mm=8</argument>
+    </instances>
+    <instances interface=\"moldyn.wsdl\" ranks=\"2\">
+      <server>http://there.com</server>
+      <server>http://elsewhere.com</server>
+      <argument>mm=8</argument>
+    </instances>
+  </domain>
 
 Examples:
   fishplate domain run moldyn.toml
   fishplate domain run moldyn.toml --json")]
 struct RunArgs {
-    /// Which ranks, in TOML
+    /// Which ranks, in TOML or as XML (MPFL)
     file: PathBuf,
     /// Leave out the rank before each line of output
     #[arg(long)]
@@ -117,7 +137,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
     match &args.verb {
         DomainCommand::Run(args) => {
             let run = DomainRun {
-                instances: file::read(&args.file)?,
+                parts: file::read(&args.file)?,
                 settings: args.reach.settings()?,
                 transport: TransportKind::from_name(&args.transport).unwrap_or(TransportKind::Tcp),
                 label: !args.no_label,
@@ -127,7 +147,9 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
             };
             running::run(run, output)
         }
-        DomainCommand::Status(args) => run_interruptible(&[], status(args, output)).map(Into::into),
+        DomainCommand::Status(args) => {
+            run_interruptible(&[], status::status(args, output)).map(Into::into)
+        }
         DomainCommand::End(args) => run_interruptible(&[], end(args, output)).map(Into::into),
     }
 }
@@ -144,54 +166,6 @@ async fn servers(args: &ServerArgs, settings: &Settings) -> Result<Vec<(String, 
         }
     }
     Ok(servers)
-}
-
-async fn status(args: &ServerArgs, output: Output) -> Result<Exit> {
-    let (id, settings) = (args.domain.to_string(), args.reach.settings()?);
-    let mut ranks = Vec::new();
-    for (_, server) in servers(args, &settings).await? {
-        for member in server.members(&id).await? {
-            let url = server.url();
-            let server = url.rsplit_once('/').map_or(url.as_str(), |(server, _)| server);
-            let url = format!("{server}/{}", member.service);
-            let service = Service::connect_with(&url, settings.clone()).await?;
-            let report = service.status(member.job).await?;
-            ranks.push((url, member, report));
-        }
-    }
-    ranks.sort_by_key(|(_, member, _)| member.rank);
-    if output.json {
-        let ranks: Vec<Value> = ranks.iter().map(rank_as_json).collect();
-        output.value(&json!({ "domain": id, "ranks": ranks }))?;
-        return Ok(Exit::Success);
-    }
-    for (url, member, report) in &ranks {
-        let joined = match (&member.address, member.left) {
-            (None, _) => "not joined".to_owned(),
-            (Some(_), true) => "left".to_owned(),
-            (Some(address), false) => {
-                let gateway =
-                    member.gateway.as_ref().map(|gateway| format!(", from elsewhere {gateway}"));
-                format!("at {address}{}", gateway.unwrap_or_default())
-            }
-        };
-        let (rank, job, state) = (member.rank, member.job, report.state.name());
-        output.line(&text::harmless(&format!("{rank}  {state}  {joined}  {url}  {job}")))?;
-    }
-    Ok(Exit::Success)
-}
-
-fn rank_as_json((url, member, report): &(String, Member, JobReport)) -> Value {
-    json!({
-        "rank": member.rank,
-        "service": url,
-        "job": member.job.to_string(),
-        "state": report.state.name(),
-        "message": report.message,
-        "address": member.address,
-        "gateway": member.gateway,
-        "left": member.left,
-    })
 }
 
 async fn end(args: &ServerArgs, output: Output) -> Result<Exit> {

@@ -10,8 +10,11 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use fishplate_data::Network;
 use fishplate_jobs::descriptor::{self, CheckedService, Description};
-use fishplate_jobs::executor::local::CgroupUse;
+use fishplate_jobs::executor::Executor;
+use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
 use fishplate_jobs::plan::StagedFile;
+use fishplate_jobs::store::Store;
+use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_server::assembly::{Backends, StoreCheck};
 use fishplate_server::settings::{DataSettings, Limits};
 use tracing_appender::non_blocking::WorkerGuard;
@@ -214,7 +217,7 @@ impl HostingArgs {
         Ok(())
     }
 
-    /// Where jobs are kept and what runs them: the one place that chooses.
+    /// Where jobs are kept and what runs them: chosen here, in [`store`], and in [`executor`].
     pub(crate) fn backends(&self, limits: &Limits, check: StoreCheck) -> anyhow::Result<Backends> {
         let cgroup = match self.cgroup.as_str() {
             "auto" => CgroupUse::Auto,
@@ -347,3 +350,22 @@ fn keep_small_memory() {
 /// musl's gives back nothing in between.
 #[cfg(not(target_env = "gnu"))]
 fn keep_small_memory() {}
+
+/// The store of a data directory, made if there is none.
+pub(crate) fn store(data: &Path) -> anyhow::Result<Box<dyn Store>> {
+    let store = SqliteStore::open_in(data)
+        .with_context(|| format!("cannot open the store of {}", data.display()))?;
+    Ok(Box::new(store))
+}
+
+/// The store of a data directory, if there is one: to look makes none.
+pub(crate) fn store_if_any(data: &Path) -> anyhow::Result<Option<Box<dyn Store>>> {
+    SqliteStore::is_in(data).then(|| store(data)).transpose()
+}
+
+/// Who knows how the jobs of a data directory stand.
+pub(crate) fn executor(data: &Path) -> anyhow::Result<Box<dyn Executor>> {
+    let executor = LocalExecutor::new(LocalSettings::new(data))
+        .with_context(|| format!("cannot look at the jobs of {}", data.display()))?;
+    Ok(Box::new(executor))
+}

@@ -2,19 +2,17 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Subcommand;
 use fishplate_contract::{JobId, Timestamp};
 use fishplate_formats::units::rounded;
-use fishplate_jobs::executor::local::{LocalExecutor, LocalSettings};
 use fishplate_jobs::executor::{Executor, RecoveredRun};
 use fishplate_jobs::lost::{self, LostJob};
 use fishplate_jobs::store::Store;
-use fishplate_jobs::store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::client::job;
-use super::hosting::{StateArgs, own_data_directory};
+use super::hosting::{self, StateArgs, own_data_directory};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::UsageError;
@@ -85,10 +83,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 
 fn list(which: &StateArgs, output: Output) -> Result<Exit> {
     let data = own_data_directory(which.data.as_deref())?;
-    // To look makes none.
-    let store = SqliteStore::is_in(&data).then(|| open(&data)).transpose()?;
-    let store = store.as_ref().map(|store| store as &dyn Store);
-    let lost = lost::list(&data, store, &executor(&data)?)?;
+    let (store, executor) = (hosting::store_if_any(&data)?, hosting::executor(&data)?);
+    let lost = lost::list(&data, store.as_deref(), executor.as_ref())?;
     let size = lost.iter().map(|job| job.size).sum::<u64>();
     if output.json {
         let jobs: Vec<Value> = lost.iter().map(told).collect();
@@ -107,17 +103,6 @@ fn list(which: &StateArgs, output: Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn open(data: &Path) -> Result<SqliteStore> {
-    SqliteStore::open_in(data)
-        .with_context(|| format!("cannot open the store of {}", data.display()))
-}
-
-/// Who knows how its jobs stand.
-fn executor(data: &Path) -> Result<LocalExecutor> {
-    LocalExecutor::new(LocalSettings::new(data))
-        .with_context(|| format!("cannot look at the jobs of {}", data.display()))
-}
-
 type LostAction = fn(&Path, &dyn Store, &dyn Executor, JobId) -> Result<LostJob, lost::LostError>;
 
 /// Does the same to several jobs and tells of each.
@@ -129,18 +114,20 @@ fn each(
     action: LostAction,
 ) -> Result<Exit> {
     let data = own_data_directory(some.which.data.as_deref())?;
-    let (store, executor) = (open(&data)?, executor(&data)?);
+    let (store, executor) = (hosting::store(&data)?, hosting::executor(&data)?);
     let mut left = 0;
     let jobs = if some.all {
         let (these, others): (Vec<_>, Vec<_>) =
-            lost::list(&data, Some(&store), &executor)?.into_iter().partition(possible);
+            lost::list(&data, Some(store.as_ref()), executor.as_ref())?
+                .into_iter()
+                .partition(possible);
         left = others.len();
         these.into_iter().map(|job| job.id).collect()
     } else {
         some.jobs.clone()
     };
     for job in jobs {
-        action(&data, &store, &executor, job).map_err(|error| match error {
+        action(&data, store.as_ref(), executor.as_ref(), job).map_err(|error| match error {
             lost::LostError::Store(_) | lost::LostError::Io { .. } => anyhow::Error::from(error),
             mistaken => UsageError(mistaken.to_string()).into(),
         })?;

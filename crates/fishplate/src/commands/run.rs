@@ -9,7 +9,6 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Args as _, Parser};
 use fishplate_client::arguments::without_files;
-use fishplate_client::domain::Instances;
 use fishplate_client::{Credentials, Settings};
 use fishplate_contract::{Limit, LimitSetting};
 use fishplate_formats::units;
@@ -19,6 +18,7 @@ use fishplate_ranks::settings;
 use fishplate_ranks::transport::tls::CA_FILE;
 
 use super::domain::HowArgs;
+use super::domain::file::{DomainPart, ServiceChoice};
 use super::domain::running::{self, DomainRun};
 use crate::output::failure::UsageError;
 use crate::output::{Output, json, text};
@@ -174,8 +174,8 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
         return Err(UsageError(what).into());
     }
     let hosts = placed(&args.hosts, ranks)?;
-    let instances = hosts.into_iter().map(|(url, ranks)| Instances {
-        url,
+    let parts = hosts.into_iter().map(|(url, ranks)| DomainPart {
+        service: ServiceChoice::Url(url),
         operation: None,
         ranks,
         inputs: inputs.clone(),
@@ -187,7 +187,7 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
     let transport = transport.filter(|kind| *kind == TransportKind::Soap);
     Ok(DomainRun {
         transport: transport.unwrap_or(TransportKind::Tcp),
-        instances: instances.collect(),
+        parts: parts.collect(),
         settings: Settings { credentials, ca_file, ..Settings::default() },
         label: args.label,
         keep_going: args.keep_going,

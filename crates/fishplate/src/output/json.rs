@@ -1,5 +1,7 @@
 //! JSON for programs; `docs/reference/json-output.md` promises these forms.
 
+use std::collections::BTreeMap;
+
 use fishplate_client::Service;
 use fishplate_client::array::as_json;
 use fishplate_client::deliver::{DeliveredValue, ValueFate};
@@ -8,8 +10,11 @@ use fishplate_contract::{
 };
 use fishplate_launch::Report;
 use fishplate_launch::launch::RankExit;
+use fishplate_ranks::Rank;
+use fishplate_ranks::status::KnownRank;
 use serde_json::{Map, Value, json};
 
+use crate::output::ranks;
 use crate::output::text::moment;
 
 /// What a service takes and gives.
@@ -62,8 +67,18 @@ pub(crate) fn launch(report: &Report) -> Value {
         "cause": report.cause.map(|cause| cause.to_string()),
         "failedRank": report.cause.and_then(fishplate_launch::Cause::rank),
         "leftRunning": report.swept,
+        "deadlock": ranks::deadlock_as_json(report.deadlock.as_ref()),
+        "snapshot": report.snapshot.as_ref().map(snapshot),
         "ranks": ranks.collect::<Vec<_>>(),
     })
+}
+
+/// What ranks did when they were ended.
+fn snapshot(known: &BTreeMap<Rank, KnownRank>) -> Value {
+    let waits = known.iter().map(|(rank, known)| {
+        json!({ "rank": rank, "ended": known.ended, "wait": ranks::wait_as_json(known) })
+    });
+    json!({ "ranks": waits.collect::<Vec<_>>(), "traffic": ranks::traffic_as_json(known) })
 }
 
 fn parameter(parameter: &Parameter) -> Value {

@@ -13,6 +13,8 @@ use fishplate_formats::units::rounded;
 use fishplate_launch::{Cause, Report};
 use fishplate_wire::wsdl::DescribedOperation;
 
+use crate::output::ranks;
+
 /// What a service takes and gives, as in Figure 5 of paper 000, with more after each type. The verbs
 /// that every service has (jobs, logs) are named only, unless `all` are asked for.
 pub(crate) fn usage(description: &Description, all: bool) -> String {
@@ -46,8 +48,14 @@ pub(crate) fn launch(report: &Report) -> Option<String> {
         ));
     }
     // Whoever closed the output or ended the command knows.
-    let known = matches!(report.cause, Some(Cause::OutputClosed | Cause::Interrupted { .. }));
-    (!text.is_empty() && !known).then_some(text)
+    if matches!(report.cause, Some(Cause::OutputClosed | Cause::Interrupted { .. })) {
+        text.clear();
+    }
+    if let Some(known) = &report.snapshot {
+        let separator = if text.is_empty() { "" } else { "\n" };
+        text.push_str(&format!("{separator}{}", ranks::snapshot(known)));
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 fn operation(described: &DescribedOperation) -> String {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::run::{PACKAGINGS, User};
+use crate::run::{User, packagings};
 use crate::server::Server;
 use crate::skipped::skipped;
 
@@ -24,7 +24,7 @@ fn a_grid_goes_through_awk_and_comes_back_as_it_is_asked_for() {
     let server = example("smooth.toml");
     let user = User::new();
     let smoothed = "smooth: [[0.0, 4.0, 0.0], [8.0, 4.5, 2.0], [0.0, 4.0, 0.0]]\n";
-    for packaging in PACKAGINGS {
+    for packaging in packagings() {
         let words =
             ["call", server.url(), "grid=[[0,4,0],[8,1,2],[0,4,0]]", "--packaging", packaging];
         assert_eq!(user.succeed(&words), smoothed, "{packaging}");
@@ -122,7 +122,7 @@ fn numbers_survive_every_way_to_the_last_bit() {
     let user = User::new();
     let vector = "[0.1, -0.0, 5e-324, 1.7976931348623157e+308, INF, -INF, NaN]";
     let (y, f) = ("[[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]]", "[[0.1, 1.0], [0.2, 2.0], [0.3, 3.0]]");
-    for packaging in PACKAGINGS {
+    for packaging in packagings() {
         let words: [&str; 8] = [
             "call",
             server.url(),

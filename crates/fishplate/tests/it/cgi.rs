@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use crate::curl::curl;
 use crate::processes;
-use crate::run::PACKAGINGS;
 use crate::run::User;
+use crate::run::packagings;
 use crate::server::{FISHPLATE, until};
 
 /// Figure 4 of paper 000, word for word.
@@ -228,7 +228,7 @@ fn a_large_file_goes_through_a_script_and_back() {
     let user = User::new();
     let bytes: Vec<u8> = (0..=255).cycle().take(5_000_001).collect();
     user.write("deck", &bytes);
-    for packaging in PACKAGINGS {
+    for packaging in packagings() {
         let words =
             ["call", &apache.url("copy"), "deck:deck", "out:copy", "--packaging", packaging];
         user.succeed(&words);

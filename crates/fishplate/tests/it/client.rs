@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::PACKAGINGS;
+use crate::run::packagings;
 use crate::run::{User, ended};
 use crate::server::{Server, interrupt, until};
 
@@ -50,7 +50,7 @@ fn a_large_file_needs_no_memory_in_the_client() {
     let server = Server::of_script("ln $1 $2", &["[in file deck:raw]", "[out file copy:raw]"]);
     let user = User::new();
     std::fs::File::create(user.path("deck")).unwrap().set_len(SIZE).unwrap();
-    for packaging in PACKAGINGS {
+    for packaging in packagings() {
         let words = ["call", server.url(), "deck:deck", "out:copy", "--packaging", packaging];
         let peak = user.peak(&words);
         assert_eq!(std::fs::metadata(user.path("copy")).unwrap().len(), SIZE);

@@ -1,6 +1,7 @@
 //! Ranks as jobs on several servers: started together or not at all, watched, ended.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 
 use fishplate_client::domain::DomainServer;
 use fishplate_client::{Error, Service, Settings};
@@ -79,6 +80,82 @@ fn ranks_of_two_servers_are_a_domain() {
     let services: Vec<&Value> =
         summary["ranks"].as_array().unwrap().iter().map(|rank| &rank["service"]).collect();
     assert_eq!(services, [one.url(), two.url()]);
+}
+
+#[test]
+fn status_tells_who_waits_for_whom_and_names_a_deadlock() {
+    let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
+    let mut running = user.start(&["run", "--hosts", &hosts(&[&one, &two], 1), "what=circle"]);
+    let mut note = BufReader::new(running.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = note.next().unwrap();
+    let id = first.strip_prefix("domain ").unwrap().split(':').next().unwrap();
+    let deadlock = "deadlock: rank 0 waits in recv from 1 tag 7; rank 1 waits in recv from 0 tag 7";
+    assert_eq!(note.next().unwrap(), deadlock);
+    let words = ["domain", "status", id, one.url(), two.url()];
+    let told = user.json(&words);
+    assert_eq!(told["deadlock"]["cycle"], serde_json::json!([0, 1]), "{told}");
+    for (rank, other) in [(0, 1), (1, 0)] {
+        let wait = &told["ranks"][rank]["wait"];
+        assert_eq!(wait["call"], format!("recv from {other} tag 7"), "{told}");
+        assert_eq!(wait["ranks"], serde_json::json!([other]));
+        assert!(wait["seconds"].as_f64().unwrap() >= 1.0, "{told}");
+        let sent = serde_json::json!({ "from": rank, "to": other, "messages": 1, "bytes": 3 });
+        assert!(told["traffic"].as_array().unwrap().contains(&sent), "{told}");
+    }
+    let shown = user.succeed(&words);
+    for line in [deadlock, "0 -> 1  messages: 1  3 B", " s in recv from 0 tag 7"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    // One server alone knows of no deadlock; and who watches is told until the end.
+    assert_eq!(user.json(&words[..4])["deadlock"], Value::Null);
+    let mut watching = user.start(&[&["domain", "status", "--watch=50ms"], &words[2..]].concat());
+    let mut pictures = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(pictures.by_ref().filter(|line| line == deadlock).take(2).count(), 2);
+    interrupt(&running);
+    running.wait().unwrap();
+    interrupt(&watching);
+    watching.wait().unwrap();
+}
+
+#[test]
+fn services_are_found_by_their_interface_and_domains_described_in_xml() {
+    let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
+    let root = |server: &Server| server.url().rsplit_once('/').unwrap().0.to_owned();
+    let servers = format!("{},{}", root(&one), root(&two));
+    let found = user.succeed(&["find", one.url(), "--servers", &servers]);
+    assert_eq!(found, format!("{}\n{}\n", one.url(), two.url()));
+    assert_eq!(user.succeed(&["diff", one.url(), two.url()]), "");
+    // One of the same name that takes something else is none.
+    user.write("other.wsdl", user.succeed(&["wsdl", one.url()]).replace("\"what\"", "\"why\""));
+    let said = user.run(&["find", "other.wsdl", "--servers", &servers]);
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
+    assert_named(&said, &[two.url(), "call: input why: parameter: there / not there"]);
+    let told = user.run(&["--json", "diff", "other.wsdl", two.url()]);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let lost = told["differences"].as_array().unwrap().iter().find(|of| of["breaks"] == true);
+    assert_eq!(lost.unwrap()["parameter"], "input why", "{told}");
+    let xml = |interface: &str| {
+        format!(
+            "<domain xmlns='urn:fishplate:mpfl:1'>\n\
+             <instances service='{}' ranks='1'><argument>what=sum</argument></instances>\n\
+             <instances interface='{interface}' ranks='2'><server>{}</server>\
+             <argument>what=sum</argument></instances></domain>\n",
+            one.url(),
+            root(&two)
+        )
+    };
+    user.write("domain.xml", xml(one.url()));
+    let summary = user.json(&["domain", "run", "domain.xml"]);
+    let services: Vec<&Value> =
+        summary["ranks"].as_array().unwrap().iter().map(|rank| &rank["service"]).collect();
+    assert_eq!(services, [one.url(), two.url(), two.url()], "{summary}");
+    user.write("domain.xml", xml("other.wsdl"));
+    let said = user.run(&["domain", "run", "domain.xml"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert_named(&said, &["has the interface other.wsdl and can be a rank", "input why"]);
+    user.write("domain.xml", xml("ring").replace("ranks='2'", "ranks='two'"));
+    let said = user.run(&["domain", "run", "domain.xml"]);
+    assert_named(&said, &["domain.xml:3:1", "`ranks` is a whole number from 1"]);
 }
 
 #[test]
@@ -311,7 +388,8 @@ async fn a_rank_is_of_one_domain_with_one_credential_that_nobody_else_sees() {
     assert_eq!(members.iter().map(|of| of.rank).collect::<Vec<_>>(), [0, 1]);
     let status = user.succeed(&["status", server.url(), &members[0].job.to_string()]);
     let shown = user.succeed(&["domain", "status", DOMAIN, server.url()]);
-    assert_eq!(shown.lines().count(), 2, "{shown}");
+    let lines = shown.lines().filter(|line| line.contains(server.url()));
+    assert_eq!(lines.count(), 2, "{shown}");
     for told in [all, status, shown, server.log()] {
         assert!(!told.contains(&right[..16]), "{told}");
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::{PACKAGINGS, User, ended};
+use crate::run::{User, ended, packagings};
 use crate::server::{Server, until};
 
 fn matrix(words: &[&str]) -> (Server, User) {
@@ -48,7 +48,7 @@ fn a_call_and_a_job_give_the_same_in_every_packaging() {
     let (server, user) = matrix(&[]);
     let url = server.url();
     user.write("data", noise(300_000));
-    for packaging in PACKAGINGS {
+    for packaging in packagings() {
         let line = |verb, words: &[&'static str]| {
             let mut line = vec![verb, url, "--packaging", packaging, "--operation"];
             line.extend(words);
@@ -144,7 +144,7 @@ fn a_call_that_takes_too_long_or_finds_no_place_is_refused_by_name() {
 fn what_memory_has_no_room_for_goes_through_the_spool_and_leaves_nothing() {
     let (server, user) = matrix(&["--limit", "function_memory=1MiB"]);
     user.write("data", noise(20 << 20));
-    for packaging in PACKAGINGS {
+    for packaging in packagings() {
         user.succeed(&[
             "call",
             server.url(),

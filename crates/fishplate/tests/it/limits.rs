@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::processes;
-use crate::run::PACKAGINGS;
 use crate::run::User;
+use crate::run::packagings;
 use crate::server::{Server, until};
 use crate::soap::{Version, ask};
 
@@ -155,7 +155,7 @@ fn a_large_file_costs_the_server_no_memory_in_either_direction() {
         .flat_map(|n| n.wrapping_mul(2_654_435_761).rotate_left(7).to_le_bytes())
         .collect();
     user.write("deck", &bytes);
-    for packaging in PACKAGINGS {
+    for packaging in packagings() {
         let words = ["call", server.url(), "deck:deck", "out:copy", "--packaging", packaging];
         user.succeed(&words);
         assert!(user.read("copy") == bytes, "{packaging}: the file came back changed");

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::run::User;
 use crate::server::{Server, until};
-use crate::soap::{Answer, Version, answer, connect, wrapper};
+use crate::soap::{Answer, Version, answer, connect, key_header, wrapper};
 
 /// A server that a proxy tells who calls. Its program takes some processor time and gives some bytes.
 fn server(words: &[&str]) -> Server {
@@ -24,11 +24,22 @@ fn server(words: &[&str]) -> Server {
 }
 
 fn ask(server: &Server, who: &str, method: &str, path: &str, body: &str) -> Answer {
+    ask_with(server, who, method, path, "", body)
+}
+
+fn ask_with(
+    server: &Server,
+    who: &str,
+    method: &str,
+    path: &str,
+    fields: &str,
+    body: &str,
+) -> Answer {
     let mut stream = connect(server);
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-User: {who}\r\nContent-Type: text/xml\r\n\
-         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+         {fields}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).unwrap();
     answer(&mut stream)
@@ -125,6 +136,63 @@ fn bytes_that_come_and_go_are_bounded_whichever_way_they_take() {
     // Whoever reads it, it is hers.
     assert_eq!(ask(&server, "bob", "GET", path, "").status, 413);
     assert_eq!(ask(&server, "bob", "PUT", "/data/file", &text(600)).status, 201);
+}
+
+#[test]
+fn bytes_count_that_come_in_vain_or_go_again() {
+    let server = server(&[]);
+    let traffic = |who: &str| told(&server, who, "traffic").0;
+    // Whoever begins an upload and leaves.
+    let mut stream = connect(&server);
+    let head =
+        "PUT /data/file HTTP/1.1\r\nHost: localhost\r\nX-User: ada\r\nContent-Length: 1000\r\n\r\n";
+    stream.write_all(format!("{head}{}", "x".repeat(600)).as_bytes()).unwrap();
+    drop(stream);
+    until("it is counted", || traffic("ada") >= 600.0);
+    // What is no longer what its sender says.
+    let wrong = format!("Content-Digest: sha-256=:{}=:\r\n", "A".repeat(43));
+    assert_eq!(ask_with(&server, "bob", "PUT", "/data/file", &wrong, &"x".repeat(700)).status, 422);
+    until("it is counted", || traffic("bob") >= 700.0);
+
+    // Results that are asked for again: by their ID, and by the key of the call.
+    let arguments = "<turns>0</turns><bytes>500</bytes>";
+    let spawned = verb(&server, "carl", "spawn", arguments);
+    let job = format!("<job>{}</job>", spawned.text("job").unwrap());
+    until("it is done", || verb(&server, "carl", "status", &job).text("state") == Some("done"));
+    let job_alone = traffic("carl");
+    for again in 0..3_u32 {
+        assert_eq!(verb(&server, "carl", "results", &job).status, 200);
+        let all = job_alone + f64::from(again) * 500.0;
+        until("it is counted", || traffic("carl") >= all);
+        assert_eq!(traffic("carl"), all);
+    }
+    let keyed = Version::V11.envelope(&key_header("once"), &wrapper("call", arguments));
+    assert_eq!(ask(&server, "dora", "POST", "/test", &keyed).status, 200);
+    let call_alone = traffic("dora");
+    assert_eq!(ask(&server, "dora", "POST", "/test", &keyed).status, 200);
+    until("it is counted", || traffic("dora") == call_alone + 500.0);
+
+    // A session's file, whoever reads it; and what of it was not sent does not count.
+    let in_session = |operation: &str, children: &str| {
+        let body =
+            format!("<{operation} xmlns=\"urn:fishplate:session:1\">{children}</{operation}>");
+        ask(&server, "eve", "POST", "/session", &Version::V11.envelope("", &body))
+    };
+    let opened = in_session("open", "");
+    let id = opened.text("session").unwrap();
+    let header =
+        format!("<e:Header><session xmlns=\"urn:fishplate:options:1\">{id}</session></e:Header>");
+    let call = Version::V11.envelope(&header, &wrapper("call", arguments));
+    assert_eq!(ask(&server, "eve", "POST", "/test", &call).status, 200);
+    let files = in_session("files", &format!("<session>{id}</session>"));
+    let url = files.text("url").unwrap();
+    let path = &url[url.find("/session/").unwrap()..];
+    until("it is counted", || traffic("eve") >= 500.0);
+    let job_alone = traffic("eve");
+    for (range, counted) in [("", 500.0), ("Range: bytes=0-9\r\n", 510.0)] {
+        assert!(ask_with(&server, "frank", "GET", path, range, "").status < 300);
+        until("it is counted", || traffic("eve") == job_alone + counted);
+    }
 }
 
 #[test]

@@ -49,6 +49,12 @@ fn program() {
             gateway::slow(&world);
             client.leave();
         }
+        // Each waits for the next one.
+        "circle" => {
+            world.send(&[1u8; 3], (rank + 1) % size, 6).unwrap();
+            world.recv(&mut [0u8; 3], (rank + size - 1) % size, 6).unwrap();
+            let _ = world.recv(&mut [0u8], (rank + 1) % size, 7);
+        }
         // What a SOAP client stores at rank 1 goes back to it.
         "steered" => {
             if rank == 1 {
@@ -500,6 +506,42 @@ fn ranks_of_a_command_that_is_killed_die_with_it() {
     for rank in ranks {
         until("it is dead", || !alive(rank.parse().unwrap()));
     }
+}
+
+#[test]
+fn a_deadlock_is_named_and_sigquit_tells_who_waits() {
+    let options = ["-n", "3", "--limit", "long_wait=20ms"];
+    let mut command = ranks(&options, "circle");
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let named = lines.find(|line| line.starts_with("deadlock: ")).unwrap();
+    assert_eq!(
+        named,
+        "deadlock: rank 0 waits in recv from 1 tag 7; rank 1 waits in recv from 2 tag 7; \
+         rank 2 waits in recv from 0 tag 7"
+    );
+    signal(&child, Signal::SIGQUIT);
+    let told: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 3), "{told:?}");
+    for (rank, next) in [(0, 1), (1, 2), (2, 0)] {
+        let is_wait = |line: &String| {
+            line.starts_with(&format!("rank {rank} waits "))
+                && line.ends_with(&format!(" s in recv from {next} tag 7"))
+        };
+        assert!(told.iter().any(is_wait), "{told:?}");
+        let traffic = format!("{rank} -> {next}  messages: 1  3 B");
+        assert!(told.contains(&traffic), "{traffic} {told:?}");
+    }
+}
+
+#[test]
+fn what_takes_too_long_tells_who_waits() {
+    let options = ["-n", "2", "--limit", "long_wait=20ms", "--timeout", "3s"];
+    let (code, _, stderr) = run(ranks(&options, "circle"));
+    assert_eq!(code, Some(124), "{stderr}");
+    assert!(stderr.contains("deadlock: rank 0 waits in recv from 1 tag 7; rank 1"), "{stderr}");
+    assert!(stderr.contains("rank 1 waits "), "{stderr}");
 }
 
 #[test]

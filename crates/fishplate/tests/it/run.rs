@@ -4,13 +4,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
+use fishplate_client::Settings;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::server::FISHPLATE;
 
 /// All that `--packaging` takes.
-pub(crate) const PACKAGINGS: [&str; 5] = ["xml", "base64", "mtom", "swa", "dime"];
+pub(crate) fn packagings() -> impl Iterator<Item = &'static str> {
+    Settings::PACKAGINGS.into_iter().map(|(name, ..)| name)
+}
 
 /// A user with a directory.
 pub(crate) struct User {

@@ -540,7 +540,7 @@ impl EngineInner {
                 } else {
                     t.conclude(job, fence, &written)?
                 };
-                Ok((fenced, t.claim(&request)?))
+                Ok((fenced, t.claim(&request())?))
             }
         };
         let what = "the end of a job was not written";
@@ -654,8 +654,8 @@ impl EngineInner {
         beside(async move { shared.claim_with(request).await });
     }
 
-    pub(super) async fn claim_with(&self, request: ClaimRequest) {
-        match self.store.write(true, move |t| t.claim(&request)).await {
+    pub(super) async fn claim_with(&self, request: impl FnOnce() -> ClaimRequest + Send + 'static) {
+        match self.store.write(true, move |t| t.claim(&request())).await {
             Ok(claims) => self.work_on(claims, true),
             Err(error) => tracing::error!(%error, "no job could be claimed"),
         }
@@ -689,8 +689,8 @@ impl EngineInner {
                 shared.claim_fetches(shared.fetch_request()).await;
             }
             if queued > 0 || look.others {
-                let request = ClaimRequest { take_over: true, ..shared.claim_request() };
-                shared.claim_with(request).await;
+                let request = shared.claim_request();
+                shared.claim_with(move || ClaimRequest { take_over: true, ..request() }).await;
             }
             shared.write_usage().await;
             shared.housekeeping().await;

@@ -127,7 +127,7 @@ impl EngineInner {
                 (Arc::clone(&record), self.claim_request(), self.fetch_request());
             move |t: &mut dyn Transaction| {
                 let fenced = t.fetched(job, fence, &record, disk, bytes)?;
-                Ok((fenced, t.claim(&request)?, t.claim_fetches(&more)?))
+                Ok((fenced, t.claim(&request())?, t.claim_fetches(&more)?))
             }
         };
         let what = "a fetched job was not queued";

@@ -1,5 +1,6 @@
 //! From a completion to what callers get: each output by value or by reference.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::completion::{Completion, DeliveredOutput};
 use crate::executor::{ArrayBytes, Output, OutputContent};
 use crate::output_choices::{self, OutputChoices};
 use crate::stager::RegisterOrder;
+use crate::store::quota::Quota;
 use crate::workspace;
 
 /// An address that stands no longer than this is not given again.
@@ -102,6 +104,21 @@ impl Engine {
             arguments.push(Argument { name, label, value });
         }
         Ok(arguments)
+    }
+
+    /// Notes that a job's outputs are handed out to whoever asks; whether they were before. The first time is what the
+    /// job's record counts.
+    ///
+    /// # Errors
+    /// `QuotaExceeded`, if they were, and their owner's traffic is used up.
+    pub async fn hand_out(&self, owner: &Principal, job: JobId) -> Result<bool, Fault> {
+        let mark = self.shared.directory(job).join(workspace::HANDED_OUT);
+        let is_first = move || File::create_new(mark).is_ok();
+        let again = !tokio::task::spawn_blocking(is_first).await.unwrap_or(false);
+        if again {
+            self.check_quotas(owner, &[(Quota::Traffic, 0)]).await?;
+        }
+        Ok(again)
     }
 
     async fn choose_again(

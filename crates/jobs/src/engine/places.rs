@@ -1,6 +1,7 @@
 //! Places for ranks: held for a domain before its first rank starts, with a lease, and taken by the jobs that are its ranks.
 //! What is held counts as if it ran. In memory: with the process, all of it is given back.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId, JobState, Principal};
@@ -172,10 +173,25 @@ impl Engine {
             places.held.push(HeldPlaces { of, free, taken: Vec::new(), until: now + lease });
             UncheckedPlaces { engine: self, of: Some(&wanted) }
         };
-        let running = shared.store.read(|t| t.running()).await;
-        shared.has_places(&wanted, &running.map_err(|error| storage_fault(&error))?)?;
+        // In the turn of those who write: a claim before is seen, and one after sees what is held. What is held is read
+        // there too, or a rank that begins meanwhile would count nowhere.
+        let places = Arc::clone(&shared.places);
+        let busy = shared.store.write(false, move |t| {
+            let mut busy = t.running()?;
+            busy.extend(lock(&places).held(Instant::now()));
+            Ok(busy)
+        });
+        shared.has_places(&wanted, &busy.await.map_err(|error| storage_fault(&error))?)?;
         unchecked.keep();
         Ok(lease)
+    }
+
+    /// The services of which places are held for a domain.
+    pub fn reserved_services(&self, domain: &str, owner: &Principal) -> Vec<String> {
+        let places = lock(&self.shared.places);
+        let its =
+            places.held.iter().filter(|held| held.of.domain == domain && held.of.owner == *owner);
+        its.map(|held| held.of.service.clone()).collect()
     }
 
     /// Gives back what is held for a domain and not taken; how many places that is. Its ranks that are being accepted
@@ -289,11 +305,10 @@ impl EngineInner {
         Err(Fault::new(FaultCode::InvalidValue, what).parameter("ranks").limit(name, most))
     }
 
-    /// Whether no bound is exceeded, with all that is held.
-    fn has_places(&self, wanted: &Reservation, running: &[RunningJobs]) -> Result<(), Fault> {
-        let held = lock(&self.places).held(Instant::now());
+    /// Whether no bound is exceeded, with all that runs and is held.
+    fn has_places(&self, wanted: &Reservation, busy: &[RunningJobs]) -> Result<(), Fault> {
         for PlaceBound { name, whose, most, counts } in self.place_bounds(wanted) {
-            let counted = running.iter().chain(&held).filter(|of| counts(wanted, of));
+            let counted = busy.iter().filter(|of| counts(wanted, of));
             let busy: u64 = counted.map(|of| of.count).sum();
             if busy > most {
                 // What is wanted is among them.

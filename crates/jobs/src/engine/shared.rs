@@ -44,7 +44,7 @@ pub(super) struct EngineInner {
     /// Queued jobs whose start found no room.
     pub(super) resting: Mutex<disk_usage::SpaceQueue>,
     /// Places for ranks.
-    pub(super) places: Mutex<places::Places>,
+    pub(super) places: Arc<Mutex<places::Places>>,
     /// Held while it is looked whether there are any.
     pub(super) reserving: tokio::sync::Mutex<()>,
     /// What was used without a job, and is not written yet.
@@ -94,7 +94,7 @@ impl Engine {
                 quotas: RwLock::new(quotas::of_settings(&settings)),
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
-                places: Mutex::default(),
+                places: Arc::default(),
                 reserving: tokio::sync::Mutex::default(),
                 unwritten: Mutex::default(),
                 writing_usage: tokio::sync::Mutex::default(),

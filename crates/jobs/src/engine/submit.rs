@@ -90,14 +90,20 @@ impl Engine {
     /// # Errors
     /// `QueueFull`, `QuotaExceeded`, `StorageFull`, `KeyConflict`; nothing is left behind.
     pub async fn submit(&self, work: JobRequest) -> Result<AcceptedJob, Fault> {
-        self.submit_as(new_id()?, work).await
+        self.submit_as(new_id()?, work, || ()).await
     }
 
-    /// The same, as the job of this ID ([`new_id`]).
+    /// The same, as the job of this ID ([`new_id`]). `accepted` is called if it is, though the caller hangs up, and
+    /// dropped if not.
     ///
     /// # Errors
     /// As [`Engine::submit`].
-    pub async fn submit_as(&self, job: JobId, work: JobRequest) -> Result<AcceptedJob, Fault> {
+    pub async fn submit_as(
+        &self,
+        job: JobId,
+        work: JobRequest,
+        accepted: impl FnOnce() + Send + 'static,
+    ) -> Result<AcceptedJob, Fault> {
         let engine = self.clone();
         accepting(async move {
             let shared = &engine.shared;
@@ -105,8 +111,8 @@ impl Engine {
             if let Some(domain) = &work.domain {
                 lock(&shared.places).take(domain, &work.service, &work.owner, job)?;
             }
-            let accepted = shared.accept(job, work, true).await;
-            let is_refused = accepted.as_ref().map_or(true, |accepted| accepted.existing);
+            let submitted = shared.accept(job, work, true).await;
+            let is_refused = submitted.as_ref().map_or(true, |submitted| submitted.existing);
             let is_ended = lock(&shared.places).accepted(job, is_refused);
             if is_ended && !is_refused {
                 let killed = engine.kill(&owner, &service, job).await;
@@ -114,7 +120,10 @@ impl Engine {
                     |fault| tracing::error!(%job, %fault, "a rank of an ended domain runs on"),
                 );
             }
-            accepted
+            if !is_refused {
+                accepted();
+            }
+            submitted
         })
         .await
     }
@@ -317,11 +326,11 @@ impl EngineInner {
         }
         let written = self.store.write(durable, move |t| {
             let submission = t.submit(&new)?;
-            let (claims, fetches) = match (&submission, &request) {
+            let (claims, fetches) = match (&submission, request) {
                 (Submission::Accepted, Some((_, request))) if new.fetching => {
-                    (Vec::new(), t.claim_fetches(request)?)
+                    (Vec::new(), t.claim_fetches(&request)?)
                 }
-                (Submission::Accepted, Some((request, _))) => (t.claim(request)?, Vec::new()),
+                (Submission::Accepted, Some((request, _))) => (t.claim(&request())?, Vec::new()),
                 _ => (Vec::new(), Vec::new()),
             };
             Ok((submission, claims, fetches))
@@ -338,23 +347,26 @@ impl EngineInner {
         Ok(submission)
     }
 
-    /// Nothing is begun as long as the disk has no room.
-    pub(super) fn claim_request(&self) -> ClaimRequest {
+    /// What may be claimed, told within the transaction that claims: a reservation made while that waited for its turn
+    /// counts too. Nothing is begun as long as the disk has no room.
+    pub(super) fn claim_request(&self) -> impl FnOnce() -> ClaimRequest + Send + use<> {
         let has_room = self.missing().is_none();
-        let max_running = if has_room { self.settings.max_running } else { 0 };
-        let (reserved, first) = {
-            let mut places = lock(&self.places);
-            (places.held(Instant::now()), if has_room { places.taken() } else { Vec::new() })
-        };
-        ClaimRequest {
+        let request = ClaimRequest {
             holder: self.holder.clone(),
             lease: self.settings.lease,
-            max_running,
+            max_running: if has_room { self.settings.max_running } else { 0 },
             quotas: self.quotas(),
             take_over: false,
             resting: lock(&self.resting).jobs(Instant::now()),
-            reserved,
-            first,
+            reserved: Vec::new(),
+            first: Vec::new(),
+        };
+        // Not the engine itself: it must not end on the store's thread.
+        let places = Arc::clone(&self.places);
+        move || {
+            let mut places = lock(&places);
+            let first = if has_room { places.taken() } else { Vec::new() };
+            ClaimRequest { reserved: places.held(Instant::now()), first, ..request }
         }
     }
 

@@ -534,7 +534,7 @@ async fn a_process_that_ends_after_its_answer_leaves_no_record() {
     let job = call.id();
     let claimed = engine.shared.store.write(false, {
         let request = engine.shared.claim_request();
-        move |t| t.claim(&request)
+        move |t| t.claim(&request())
     });
     let fence = claimed.await.unwrap().remove(0).fence;
     let closed = store.gate.lock().await;

@@ -231,7 +231,7 @@ impl LocalExecutor {
             match tokio::time::timeout(time_limit, link.receive()).await {
                 Ok(reply) => return reply,
                 Err(_) => {
-                    if !order.directory.join("run").exists() {
+                    if !order.directory.join(super::NOTE).exists() {
                         return Err(std::io::ErrorKind::TimedOut.into());
                     }
                 }

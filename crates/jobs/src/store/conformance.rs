@@ -328,7 +328,7 @@ fn reserved_places(store: &Bed) {
     assert_eq!(claim(&request(vec![held(1)], vec![number(9)])), [] as [JobId; 0]);
     let running = |owner, count| RunningJobs { service: "s".to_owned(), owner, count };
     let mut all = with(store, |t| t.running());
-    all.sort_by_key(|of| of.owner.clone());
+    all.sort_by_key(|of| of.owner.as_str().to_owned());
     assert_eq!(all, [running(Principal::anonymous(), 1), running(ann.clone(), 1)]);
     assert_eq!(claim(&request(vec![], vec![])), [number(2)]);
     // A service's and an owner's bounds count them too.

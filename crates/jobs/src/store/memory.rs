@@ -1,6 +1,6 @@
 //! Records in memory: for tests, and for what need not outlive the process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -485,7 +485,7 @@ impl Transaction for Jobs {
     }
 
     fn running(&mut self) -> Result<Vec<RunningJobs>, StoreError> {
-        let mut counts = BTreeMap::new();
+        let mut counts = HashMap::new();
         for job in self.by_number.values().filter(|job| job.state == JobState::Running) {
             let of = (job.new.service.clone(), job.new.owner.clone());
             *counts.entry(of).or_default() += 1;

@@ -19,9 +19,9 @@ pub struct UsageRecord {
     pub job: Option<JobId>,
     /// Whose it was.
     pub owner: Principal,
-    /// Its service; `data` for uploads and for what was read at an address.
+    /// Its service; `data` for uploads, for what was read at an address, and for results that were given again.
     pub service: String,
-    /// Its operation; `upload` and `read` for transfers.
+    /// Its operation; `upload`, `read` and `results` for transfers.
     pub operation: String,
     /// How many jobs or transfers it stands for.
     pub count: u64,

@@ -11,7 +11,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{manifest, removal};
+use super::{HANDED_OUT, manifest, removal};
+use crate::executor::NOTE;
 
 /// Most directories kept.
 const MOST: usize = 64;
@@ -59,34 +60,37 @@ pub(super) fn put(directory: &Path) -> bool {
 
 /// Makes a directory as if it were new; `false` if a program changed more of it than its contents.
 fn renew(directory: &Path) -> io::Result<bool> {
-    let (mut logs, mut manifest) = (Vec::new(), None);
+    let (mut logs, mut marks) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
         let permissions = metadata.mode() & 0o7777;
         match entry.file_name().to_str() {
             Some("work") if metadata.is_dir() && permissions == 0o700 => {}
-            Some("run" | "stdout" | "stderr")
+            Some(NOTE | "stdout" | "stderr")
                 if metadata.is_file() && permissions == 0o600 && metadata.nlink() == 1 =>
             {
                 if metadata.len() > 0 {
                     logs.push(entry.path());
                 }
             }
-            Some(name) if manifest::is_manifest(name) && metadata.is_file() => {
-                manifest = Some(entry.path());
+            Some(name)
+                if (manifest::is_manifest(name) || name == HANDED_OUT) && metadata.is_file() =>
+            {
+                marks.push(entry.path());
             }
             _ => return Ok(false),
         }
     }
     for log in logs {
-        if log.ends_with("run") {
+        if log.ends_with(NOTE) {
             renew_journal(&log)?;
         } else {
             nix::unistd::truncate(&log, 0)?;
         }
     }
-    manifest.map_or(Ok(true), |manifest| fs::remove_file(manifest).map(|()| true))
+    marks.into_iter().try_for_each(fs::remove_file)?;
+    Ok(true)
 }
 
 /// Cuts a journal to an empty line, which means nothing in it. Not to nothing: ext4 takes a file

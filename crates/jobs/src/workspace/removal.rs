@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::Manifest;
 use super::prepare::make_private;
 use super::work;
+use crate::executor::NOTE;
 
 const STICKY: u32 = 0o1000;
 const MARKED: u32 = 0o1700;
@@ -133,7 +134,7 @@ fn holds_something(directory: &Path) -> bool {
         fs::symlink_metadata(directory.join(file)).is_ok_and(|it| it.len() > more_than)
     };
     // A journal without records is a line's end.
-    Manifest::is_in(directory) || has("run", 1) || has("stdout", 0) || has("stderr", 0)
+    Manifest::is_in(directory) || has(NOTE, 1) || has("stdout", 0) || has("stderr", 0)
 }
 
 fn is_marked(metadata: &Metadata) -> bool {

@@ -398,6 +398,7 @@ fn place_with_spares() -> (TempDir, PathBuf) {
     for name in ["run", "stdout", "stderr"] {
         io::Write::write_all(&mut file(name), b"old").unwrap();
     }
+    file(HANDED_OUT);
     fs::write(work(&job).join("output"), "old").unwrap();
     fs::create_dir(work(&job).join("deep")).unwrap();
     (data, job)
@@ -421,6 +422,7 @@ fn a_removed_directory_is_handed_on_empty() {
     let mut reused = 0;
     for entry in fs::read_dir(data.path().join("jobs")).unwrap().flatten() {
         assert_eq!(fs::read_dir(work(&entry.path())).unwrap().count(), 0);
+        assert!(!entry.path().join(HANDED_OUT).exists());
         for log in ["run", "stdout", "stderr"] {
             if let Ok(text) = fs::read_to_string(entry.path().join(log)) {
                 assert_eq!(text.trim_end(), "");

@@ -103,17 +103,19 @@ impl Communicator {
 
     pub(super) fn collective<'a>(
         &'a self,
+        name: &'static str,
         builder: ScheduleBuilder<'a>,
         write: impl FnOnce(&mut ScheduleBuilder<'a>) -> Result<()>,
     ) -> Collective<'a> {
         let mut builder = builder;
         let written = write(&mut builder);
+        builder.s.name = name;
         Collective::of(self, self.group().clone(), written.map(|()| builder.s))
     }
 
     /// Until all ranks have come here (`MPI_Barrier`).
     pub fn barrier(&self) -> Collective<'_> {
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("barrier", ScheduleBuilder::new(self), |builder| {
             broadcast::barrier(
                 &mut builder.s,
                 self.algorithms().barrier(),
@@ -126,7 +128,7 @@ impl Communicator {
 
     /// The root's `data` to all (`MPI_Bcast`).
     pub fn broadcast<'a, T: Pod>(&'a self, data: &'a mut [T], root: Rank) -> Collective<'a> {
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("broadcast", ScheduleBuilder::new(self), |builder| {
             self.group().member(root)?;
             let data = builder.target(data);
             let algorithm = self.algorithms().broadcast(data.length(), builder.size);
@@ -143,7 +145,7 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("gather", ScheduleBuilder::new(self), |builder| {
             self.group().member(root)?;
             let (me, size) = (builder.me, builder.size);
             let (mine, blocks) = if me == root {
@@ -168,7 +170,7 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("gatherv", ScheduleBuilder::new(self), |builder| {
             self.group().member(root)?;
             let (mine, blocks) = if builder.me == root {
                 let all = builder.target(receive);
@@ -190,7 +192,7 @@ impl Communicator {
         receive: &'a mut [T],
         root: Rank,
     ) -> Collective<'a> {
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("scatter", ScheduleBuilder::new(self), |builder| {
             self.group().member(root)?;
             let (me, size) = (builder.me, builder.size);
             let mut mine = builder.target(receive);
@@ -217,7 +219,7 @@ impl Communicator {
         receive: &'a mut [T],
         root: Rank,
     ) -> Collective<'a> {
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("scatterv", ScheduleBuilder::new(self), |builder| {
             self.group().member(root)?;
             let mut mine = builder.target(receive);
             let mut parts = Vec::new();
@@ -238,7 +240,7 @@ impl Communicator {
         receive: &'a mut [T],
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("allgather", ScheduleBuilder::new(self), |builder| {
             let all = builder.target(receive);
             let blocks = builder.blocks("receive", &all, size_of::<T>())?;
             builder.value(send, Some(&blocks[builder.me as usize]))?;
@@ -256,7 +258,7 @@ impl Communicator {
         blocks: &Blocks,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("allgatherv", ScheduleBuilder::new(self), |builder| {
             let all = builder.target(receive);
             let blocks = blocks.spans::<T>("blocks", builder.size, &all)?;
             builder.value(send, Some(&blocks[builder.me as usize]))?;
@@ -279,7 +281,7 @@ impl Communicator {
         receive: &'a mut [T],
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("alltoall", ScheduleBuilder::new(self), |builder| {
             let all = builder.target(receive);
             let to = builder.blocks("receive", &all, size_of::<T>())?;
             let data = sent_to_all(builder, send, &all);
@@ -301,7 +303,7 @@ impl Communicator {
         received: &Blocks,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("alltoallv", ScheduleBuilder::new(self), |builder| {
             let all = builder.target(receive);
             let to = received.spans::<T>("received", builder.size, &all)?;
             let from = match send {
@@ -335,7 +337,7 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
+        self.collective("reduce", ScheduleBuilder::reducing(self, operation), |builder| {
             self.group().member(root)?;
             whole_elements::<T>(operation)?;
             let into = (builder.me == root).then(|| builder.target(receive));
@@ -362,7 +364,7 @@ impl Communicator {
         operation: &Operation,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
+        self.collective("allreduce", ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
             let into = builder.target(receive);
             let value = builder.value(send, Some(&into))?;
@@ -391,7 +393,7 @@ impl Communicator {
         operation: &Operation,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
+        self.collective("reduce_scatter", ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
             let into = builder.target(receive);
             let (me, size) = (builder.me, builder.size);
@@ -455,7 +457,8 @@ impl Communicator {
         operation: &Operation,
         exclusive: bool,
     ) -> Collective<'a> {
-        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
+        let name = if exclusive { "exscan" } else { "scan" };
+        self.collective(name, ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
             let into = builder.target(receive);
             let value = match send {

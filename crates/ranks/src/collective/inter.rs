@@ -40,18 +40,21 @@ enum Part {
 impl InterCommunicator {
     fn collective<'a>(
         &'a self,
+        name: &'static str,
         group: Group,
         builder: ScheduleBuilder<'a>,
         write: impl FnOnce(&mut ScheduleBuilder<'a>) -> Result<()>,
     ) -> Collective<'a> {
         let mut builder = builder;
         let written = write(&mut builder);
+        builder.s.name = name;
         Collective::of(self.remote(), group, written.map(|()| builder.s))
     }
 
     /// The root, and then all ranks of the other group.
     fn rooted<'a>(
         &'a self,
+        name: &'static str,
         root: Root,
         write: impl FnOnce(&mut ScheduleBuilder<'a>, Part) -> Result<()>,
     ) -> Collective<'a> {
@@ -68,17 +71,18 @@ impl InterCommunicator {
             },
         };
         let builder = ScheduleBuilder::of(me, group.size(), Schedule::new());
-        self.collective(group, builder, |builder| write(builder, part))
+        self.collective(name, group, builder, |builder| write(builder, part))
     }
 
     /// The local group, then the remote one.
     fn symmetric<'a>(
         &'a self,
+        name: &'static str,
         s: Schedule,
         write: impl FnOnce(&mut ScheduleBuilder<'a>) -> Result<()>,
     ) -> Collective<'a> {
         let builder = ScheduleBuilder::of(self.rank(), self.remote_size(), s);
-        self.collective(self.both(), builder, write)
+        self.collective(name, self.both(), builder, write)
     }
 
     fn both(&self) -> Group {
@@ -88,7 +92,7 @@ impl InterCommunicator {
 
     /// Until all ranks of both groups have come here (`MPI_Barrier`).
     pub fn barrier(&self) -> Collective<'_> {
-        self.symmetric(Schedule::new(), |builder| {
+        self.symmetric("barrier", Schedule::new(), |builder| {
             let (me, size) = (builder.me, self.size());
             let nothing = builder.s.scratch(0);
             broadcast::barrier(&mut builder.s, Barrier::Dissemination, me, size);
@@ -100,7 +104,7 @@ impl InterCommunicator {
 
     /// The root's `data` to all ranks of the other group (`MPI_Bcast`). Elsewhere in the root's group it is not used.
     pub fn broadcast<'a, T: Pod>(&'a self, data: &'a mut [T], root: Root) -> Collective<'a> {
-        self.rooted(root, |builder, part| {
+        self.rooted("broadcast", root, |builder, part| {
             if !matches!(part, Part::None) {
                 let data = builder.target(data);
                 let algorithm = self.local().algorithms().broadcast(data.length(), builder.size);
@@ -129,7 +133,7 @@ impl InterCommunicator {
         blocks: &Blocks,
         root: Root,
     ) -> Collective<'a> {
-        self.rooted(root, |builder, part| {
+        self.rooted("gatherv", root, |builder, part| {
             let (mine, blocks) = match part {
                 Part::None => return Ok(()),
                 Part::Root => {
@@ -162,7 +166,7 @@ impl InterCommunicator {
         receive: &'a mut [T],
         root: Root,
     ) -> Collective<'a> {
-        self.rooted(root, |builder, part| {
+        self.rooted("scatterv", root, |builder, part| {
             let (mine, blocks) = match part {
                 Part::None => return Ok(()),
                 Part::Root => {
@@ -189,7 +193,7 @@ impl InterCommunicator {
         receive: &'a mut [T],
         blocks: &Blocks,
     ) -> Collective<'a> {
-        self.symmetric(Schedule::new(), |builder| {
+        self.symmetric("allgatherv", Schedule::new(), |builder| {
             let all = builder.target(receive);
             let to = blocks.spans::<T>("blocks", builder.size, &all)?;
             let data = builder.data(send);
@@ -212,7 +216,7 @@ impl InterCommunicator {
         receive: &'a mut [T],
         received: &Blocks,
     ) -> Collective<'a> {
-        self.symmetric(Schedule::new(), |builder| {
+        self.symmetric("alltoallv", Schedule::new(), |builder| {
             let (all, data) = (builder.target(receive), builder.data(send));
             let to = received.spans::<T>("received", builder.size, &all)?;
             let from = sent.spans::<T>("sent", builder.size, &data)?;
@@ -243,7 +247,7 @@ impl InterCommunicator {
             },
         };
         let builder = ScheduleBuilder::of(self.rank(), self.size(), Schedule::reducing(operation));
-        self.collective(group, builder, |builder| {
+        self.collective("reduce", group, builder, |builder| {
             whole_elements::<T>(operation)?;
             match root {
                 Root::Null => {}
@@ -272,7 +276,7 @@ impl InterCommunicator {
         receive: &'a mut [T],
         operation: &Operation,
     ) -> Collective<'a> {
-        self.symmetric(Schedule::reducing(operation), |builder| {
+        self.symmetric("allreduce", Schedule::reducing(operation), |builder| {
             whole_elements::<T>(operation)?;
             let (into, data) = (builder.target(receive), builder.data(send));
             same_length("send", &data, &into, size_of::<T>())?;
@@ -292,7 +296,7 @@ impl InterCommunicator {
         counts: &[usize],
         operation: &Operation,
     ) -> Collective<'a> {
-        self.symmetric(Schedule::reducing(operation), |builder| {
+        self.symmetric("reduce_scatter", Schedule::reducing(operation), |builder| {
             whole_elements::<T>(operation)?;
             let (into, data) = (builder.target(receive), builder.data(send));
             let value = self.reduce_locally(builder, &data, operation);

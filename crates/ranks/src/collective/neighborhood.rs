@@ -29,7 +29,7 @@ impl Communicator {
         blocks: &Blocks,
     ) -> Collective<'a> {
         let [sources, destinations] = self.degrees();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("neighbor_allgatherv", ScheduleBuilder::new(self), |builder| {
             let (all, data) = (builder.target(receive), builder.data(send));
             let to = blocks.spans::<T>("blocks", narrow(sources), &all)?;
             self.exchange_neighbors(builder, &vec![data; destinations], &to)
@@ -58,7 +58,7 @@ impl Communicator {
         received: &Blocks,
     ) -> Collective<'a> {
         let [sources, destinations] = self.degrees();
-        self.collective(ScheduleBuilder::new(self), |builder| {
+        self.collective("neighbor_alltoallv", ScheduleBuilder::new(self), |builder| {
             let (all, data) = (builder.target(receive), builder.data(send));
             let to = received.spans::<T>("received", narrow(sources), &all)?;
             let from = sent.spans::<T>("sent", narrow(destinations), &data)?;

@@ -23,6 +23,8 @@ enum Step {
 /// A rank's steps. Ranks are the communicator's.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
+    /// The call, for whoever looks on.
+    pub(crate) name: &'static str,
     memory: Vec<Memory>,
     steps: Vec<Step>,
     operation: Option<Operation>,
@@ -54,6 +56,7 @@ impl Schedule {
     /// The same steps on the same buffers, of which only one may be under way.
     pub(crate) fn again(&self) -> Self {
         Self {
+            name: self.name,
             memory: self.memory.iter().map(Memory::again).collect(),
             steps: self.steps.clone(),
             operation: self.operation.clone(),
@@ -134,6 +137,11 @@ impl Running {
 
     pub(crate) fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// What it waits for.
+    pub(crate) fn pending(&self) -> &[RequestId] {
+        &self.pending
     }
 
     /// Does what can be done now; whether that was anything.

@@ -10,6 +10,7 @@ use crate::engine::{Envelope, SendArguments, Status};
 use crate::error::{Error, Result};
 use crate::header::{Destination, Mode, RequestId, Source, Tag, TagSelector};
 use crate::matching::Pattern;
+use crate::process::WaitFor;
 use crate::request::{Request, Scope};
 
 /// Memory of a call that waits, or of a request whose scope does.
@@ -125,7 +126,9 @@ impl Communicator {
         let Some(pattern) = self.pattern(from.into(), tag.into())? else {
             return Ok(Status::EMPTY);
         };
-        let found = self.process().wait_until(|state| state.engine.probe(pattern).transpose())?;
+        let found = self.process().wait_until(WaitFor::Message(pattern), |state| {
+            state.engine.probe(pattern).transpose()
+        })?;
         Ok(found.status().within(self.group()))
     }
 
@@ -152,8 +155,9 @@ impl Communicator {
         let Some(pattern) = self.pattern(from.into(), tag.into())? else {
             return Ok(self.message(None));
         };
-        let found =
-            self.process().wait_until(|state| state.engine.matched_probe(pattern).transpose())?;
+        let found = self.process().wait_until(WaitFor::Message(pattern), |state| {
+            state.engine.matched_probe(pattern).transpose()
+        })?;
         Ok(self.message(Some(found)))
     }
 

@@ -5,7 +5,7 @@
 //! - [`frame`]: what is exchanged with a transport
 //! - [`peer`]: what is known of each other process
 //! - [`record`]: requests and unexpected messages
-//! - `send`, `receive`, `arrive`, `failure`: what happens
+//! - `send`, `receive`, `arrive`, `failure`: what happens; `waiting`: what does not, yet
 
 pub mod frame;
 pub mod peer;
@@ -17,6 +17,7 @@ mod id_hasher;
 mod receive;
 mod send;
 mod state;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

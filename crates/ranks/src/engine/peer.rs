@@ -19,6 +19,9 @@ pub enum PeerState {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) state: PeerState,
+    /// Messages that were sent to it, and their bytes.
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
     /// The last sequence number sent to it.
     pub(crate) sent: u64,
     /// The last sequence number from it whose turn has come.
@@ -41,6 +44,8 @@ impl Peer {
     pub(crate) fn new() -> Self {
         Self {
             state: PeerState::Alive,
+            messages: 0,
+            bytes: 0,
             sent: 0,
             begun: 0,
             early: BTreeMap::new(),

@@ -92,9 +92,17 @@ pub(crate) enum Record {
     Complete(Result<Status>),
 }
 
+impl Record {
+    /// A send that has to arrive though nobody waits for it: a buffered one, or one that was released.
+    pub(crate) fn is_owed(&self) -> bool {
+        matches!(self, Self::Send(send) if send.released && !send.abandoned)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct SendRecord {
     pub(crate) to: Rank,
+    pub(crate) tag: Tag,
     pub(crate) mode: Mode,
     /// What is sent when it is cleared to; taken then.
     pub(crate) payload: Option<Payload>,

@@ -36,6 +36,8 @@ impl Engine {
         header.length = length as u64;
         let cost = (length + MESSAGE_COST) as u64;
         let peer = &mut self.peers[to as usize];
+        peer.messages += 1;
+        peer.bytes += length as u64;
         if length <= self.eager_limit
             && peer.credit_used - peer.credit_returned + cost <= self.window
         {
@@ -48,6 +50,7 @@ impl Engine {
             }
             let request = self.new_request(Record::Send(SendRecord {
                 to,
+                tag,
                 mode,
                 payload: None,
                 in_flight: false,
@@ -71,6 +74,7 @@ impl Engine {
         let released = mode == Mode::Buffered;
         let record = SendRecord {
             to,
+            tag,
             mode,
             payload: Some(payload),
             in_flight: false,
@@ -100,6 +104,8 @@ impl Engine {
                 return 0;
             }
             peer.credit_used += cost;
+            peer.messages += 1;
+            peer.bytes += length as u64;
             peer.sent += 1;
             peer.sent
         };

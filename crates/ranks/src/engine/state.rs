@@ -132,10 +132,7 @@ impl Engine {
 
     /// Whether every send is done that has to arrive though nobody waits for it: buffered ones, and those that were released.
     pub fn is_drained(&self) -> bool {
-        !self
-            .requests
-            .values()
-            .any(|record| matches!(record, Record::Send(send) if send.released && !send.abandoned))
+        !self.requests.values().any(Record::is_owed)
     }
 
     /// Bytes of messages that wait for their receives.

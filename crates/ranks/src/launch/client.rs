@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::header::DomainId;
 use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage};
+use crate::launch::reporter::Reporter;
 use crate::launch::{LaunchEnvironment, TransportKind, descriptors};
 use crate::process::Process;
 use crate::settings::Settings;
@@ -82,7 +83,7 @@ impl Client {
         if let Some(endpoint) = endpoint {
             let soap = Soap::new(domain, credential, rank, endpoint, &addresses, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
-            return Ok(Self { process, launcher: Some(launcher) });
+            return Ok(Self::launched(process, launcher, environment));
         }
         let tcp = |event| {
             Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
@@ -96,7 +97,17 @@ impl Client {
             Box::new(SharedMemory::new(Arc::new(segment), rank, tcp))
         };
         let process = Process::join(domain, rank, ranks, transport, settings)?;
-        Ok(Self { process, launcher: Some(launcher) })
+        Ok(Self::launched(process, launcher, environment))
+    }
+
+    fn launched(
+        process: Arc<Process>,
+        launcher: UnixStream,
+        environment: &LaunchEnvironment,
+    ) -> Self {
+        let mut reporter = Reporter::new(environment);
+        process.observe(Box::new(move |status| reporter.tell(status)));
+        Self { process, launcher: Some(launcher) }
     }
 
     /// The process, whose world is the domain.

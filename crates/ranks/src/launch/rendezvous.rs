@@ -3,6 +3,8 @@
 //! A rank says `join` with its address, and gets `ranks` once every rank has joined, or `refused`. With `ranks` come the descriptors of memory that
 //! they share, if all are on one host ([`crate::transport::shared_memory::Segment`]). Later it says `leave`, or `abort`. The
 //! connection stays open meanwhile: its end without `leave` is that of a rank that did not leave in order.
+//!
+//! On a second connection, which begins with `report`, a rank tells now and then what it waits for ([`RankStatus`]).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,6 +12,7 @@ use std::str::FromStr;
 
 use crate::credential::Credential;
 use crate::header::{DomainId, Rank};
+use crate::status::RankStatus;
 
 /// The longest line of a rank, in bytes.
 pub const LONGEST_LINE: usize = 1024;
@@ -89,6 +92,17 @@ pub enum ClientMessage {
         /// Where it is reached.
         address: Address,
     },
+    /// The first of a connection on which the rank tells its status.
+    Report {
+        /// The domain.
+        domain: DomainId,
+        /// The rank.
+        rank: Rank,
+        /// What it was given.
+        credential: Credential,
+    },
+    /// The rank's status, on such a connection.
+    Status(RankStatus),
     /// It leaves in order (`MPI_Finalize`).
     Leave,
     /// All ranks shall end (`MPI_Abort`), and the launcher with this exit code.
@@ -113,6 +127,10 @@ impl fmt::Display for ClientMessage {
             Self::Join { domain, rank, credential, address } => {
                 write!(f, "join {domain} {rank} {} {address}", credential.reveal())
             }
+            Self::Report { domain, rank, credential } => {
+                write!(f, "report {domain} {rank} {}", credential.reveal())
+            }
+            Self::Status(status) => write!(f, "status {status}"),
             Self::Leave => f.write_str("leave"),
             Self::Abort { code } => write!(f, "abort {code}"),
         }
@@ -128,6 +146,9 @@ impl FromStr for ClientMessage {
     type Err = MessageError;
 
     fn from_str(line: &str) -> Result<Self, MessageError> {
+        if let Some(status) = line.strip_prefix("status ") {
+            return parse(status).map(Self::Status);
+        }
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["join", domain, rank, credential, address] => Ok(Self::Join {
@@ -135,6 +156,11 @@ impl FromStr for ClientMessage {
                 rank: parse(rank)?,
                 credential: parse(credential)?,
                 address: parse(address)?,
+            }),
+            ["report", domain, rank, credential] => Ok(Self::Report {
+                domain: parse(domain)?,
+                rank: parse(rank)?,
+                credential: parse(credential)?,
             }),
             ["leave"] => Ok(Self::Leave),
             ["abort", code] => Ok(Self::Abort { code: parse(code)? }),
@@ -188,7 +214,10 @@ mod tests {
             let join = ClientMessage::Join {
                 domain: DomainId::from_bytes(bits), rank, credential, address: Address::of_sockets(&addresses),
             };
-            for message in [join, ClientMessage::Leave, ClientMessage::Abort { code }] {
+            let credential = Credential::from_bytes([bits, bits].concat().try_into().unwrap());
+            let report = ClientMessage::Report { domain: DomainId::from_bytes(bits), rank, credential };
+            let status = ClientMessage::Status(RankStatus::default());
+            for message in [join, report, status, ClientMessage::Leave, ClientMessage::Abort { code }] {
                 prop_assert!(message.to_string().len() < LONGEST_LINE);
                 prop_assert_eq!(message.to_string().parse(), Ok(message));
             }

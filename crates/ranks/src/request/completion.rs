@@ -3,7 +3,7 @@
 use crate::engine::Status;
 use crate::error::Result;
 use crate::header::RequestId;
-use crate::process::Process;
+use crate::process::{Process, WaitFor};
 
 impl Process {
     /// Takes a request's outcome, if it is complete (`MPI_Test`).
@@ -23,11 +23,9 @@ impl Process {
         if requests.is_empty() {
             return None;
         }
-        Some(
-            self.wait_until(|state| {
-                requests.iter().position(|&request| state.engine.is_over(request))
-            }),
-        )
+        Some(self.wait_until(WaitFor::Any(requests), |state| {
+            requests.iter().position(|&request| state.engine.is_over(request))
+        }))
     }
 
     /// Cancels a receive that has no message yet (`MPI_Cancel`); whether it did, its status says.

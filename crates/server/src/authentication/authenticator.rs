@@ -36,11 +36,9 @@ pub struct RequestHead<'r> {
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Owns what comes of the call.
+    /// Owns what comes of the call. Its services, or rather the first segments of paths (`data`, `metrics`), are those that
+    /// may be asked.
     pub principal: Principal,
-    /// The services that may be asked in this name, or rather the first segments of paths (`data`, `metrics`); all,
-    /// if there are none.
-    pub services: Vec<String>,
     /// By what it is known: `password`, `token`; empty: it is not.
     pub credential: &'static str,
 }
@@ -48,17 +46,12 @@ pub struct Identity {
 impl Identity {
     /// Nobody in particular: nobody is asked.
     pub fn anonymous() -> Self {
-        Self { principal: Principal::anonymous(), services: Vec::new(), credential: "" }
+        Self { principal: Principal::anonymous(), credential: "" }
     }
 
     /// Somebody for whom all services are.
     pub fn named(name: &str, credential: &'static str) -> Self {
-        Self { principal: Principal::named(name), services: Vec::new(), credential }
-    }
-
-    /// Whether it is good for a service.
-    pub fn is_for(&self, service: &str) -> bool {
-        self.services.is_empty() || self.services.iter().any(|name| name == service)
+        Self { principal: Principal::named(name), credential }
     }
 }
 

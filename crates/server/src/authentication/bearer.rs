@@ -1,6 +1,6 @@
 //! A token (RFC 6750).
 
-use fishplate_contract::{Clock as _, Fault, SystemClock, Timestamp};
+use fishplate_contract::{Clock as _, Fault, Principal, SystemClock, Timestamp};
 use hyper::header;
 
 use super::authenticator::{AuthenticationFuture, Authenticator, Identity, Refusal, RequestHead};
@@ -56,8 +56,8 @@ impl Token {
             let what = "the token has expired; ask the server's operator for another one";
             return Err(Refusal::of(&self.user, unauthenticated(what)));
         }
-        let services = self.services.clone();
-        Ok(Identity { services, ..Identity::named(&self.user, credential) })
+        let principal = Principal::named(&self.user).limited_to(&self.services);
+        Ok(Identity { principal, credential })
     }
 }
 

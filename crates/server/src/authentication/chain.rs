@@ -19,6 +19,7 @@ use super::records::RecordError;
 use super::tokens::TokenFile;
 use super::username_token::UsernameTokens;
 use super::users::UserFile;
+use crate::dispatch::authorise::is_within;
 use crate::settings::Settings;
 
 /// Refusals are logged at most so often: who attacks must not fill the log.
@@ -108,14 +109,10 @@ impl Authenticators {
                 None if may_be_unknown => return Ok(None),
                 identity => identity.ok_or_else(|| self.unknown())?,
             };
-            if identity.is_for(service) {
-                return Ok(Some(identity));
+            match is_within(&identity.principal, service) {
+                Ok(()) => Ok(Some(identity)),
+                Err(fault) => Err(Refusal::of(identity.principal.as_str(), fault)),
             }
-            let message = format!(
-                "this token is good for {} only (`fishplate token create --service`)",
-                identity.services.join(", ")
-            );
-            Err(Refusal::of(identity.principal.as_str(), Fault::new(FaultCode::Forbidden, message)))
         });
         if let Err(refusal) = &identified {
             self.log(&refusal.fault, request);

@@ -6,7 +6,7 @@ use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_contract::{Fault, FaultCode, Principal, Verb, lexical};
 
 use crate::faces::gateway::DOMAINS;
-use crate::providers::session;
+use crate::providers::{domain, session};
 
 /// The service name under which uploads, and data at its address, are asked for.
 pub const DATA: &str = "data";
@@ -131,6 +131,22 @@ impl fmt::Display for Access<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told(&format!("{} of", self.action.name())))
     }
+}
+
+/// Whether a service is one that the credential of whoever asks is good for. The service `domain` is every credential's: it
+/// asks for each service whose ranks are concerned.
+///
+/// # Errors
+/// `Forbidden`.
+pub fn is_within(principal: &Principal, service: &str) -> Result<(), Fault> {
+    if service == domain::NAME || principal.is_for(service) {
+        return Ok(());
+    }
+    let message = format!(
+        "this token is good for {} only (`fishplate token create --service`)",
+        principal.services().join(", ")
+    );
+    Err(Fault::new(FaultCode::Forbidden, message))
 }
 
 /// Decides who may do what.

@@ -36,37 +36,31 @@ pub(super) async fn init(
     // Known before it is accepted: a caller who hangs up meanwhile finds it.
     let job = new_id()?;
     let mut environment = host.domains.enter(&new, &owner, (&name, job)).await?;
-    let entered = EnteredRank(&host.domains, &new, job);
+    let entered = EnteredRank::new(&host.domains, &new, job);
     if new.direct {
         environment.addresses.clone_from(&host.settings.rank_addresses);
     }
-    let accepted = async {
-        let mut work = work(host, service, call).await?;
-        if let Some(library) = &host.settings.mpi_library {
-            let directory = host.domains.libraries(library).map_err(|error| {
-                tracing::error!(%error, "programs can't be led to the MPI library");
-                Fault::new(
-                    FaultCode::Internal,
-                    "the MPI library can't be had here; the server's log has more",
-                )
-            })?;
-            service.provider.lead_to_libraries(&mut work.plan, &directory);
-        }
-        for (name, value) in environment.variables() {
-            let value = value.into_string().map_err(|_| {
-                Fault::new(FaultCode::Internal, "the data directory's name is not UTF-8")
-            })?;
-            work.plan.environment.insert(name.to_owned(), value);
-        }
-        if let Some(file) = host.settings.rank_ca.as_ref().and_then(|file| file.to_str()) {
-            work.plan.environment.insert(CA_FILE.to_owned(), file.to_owned());
-        }
-        work.domain = Some(new.domain.to_string());
-        // From here on it may be started, though the caller hangs up.
-        entered.keep();
-        host.engine.submit_as(job, work).await
-    };
-    accepted.await.inspect_err(|_| host.domains.withdraw(&new, job))?;
+    let mut work = work(host, service, call).await?;
+    if let Some(library) = &host.settings.mpi_library {
+        let directory = host.domains.libraries(library).map_err(|error| {
+            tracing::error!(%error, "programs can't be led to the MPI library");
+            let what = "the MPI library can't be had here; the server's log has more";
+            Fault::new(FaultCode::Internal, what)
+        })?;
+        service.provider.lead_to_libraries(&mut work.plan, &directory);
+    }
+    for (name, value) in environment.variables() {
+        let value = value.into_string().map_err(|_| {
+            Fault::new(FaultCode::Internal, "the data directory's name is not UTF-8")
+        })?;
+        work.plan.environment.insert(name.to_owned(), value);
+    }
+    if let Some(file) = host.settings.rank_ca.as_ref().and_then(|file| file.to_str()) {
+        work.plan.environment.insert(CA_FILE.to_owned(), file.to_owned());
+    }
+    work.domain = Some(new.domain.to_string());
+    // From here on it may be started, though the caller hangs up.
+    host.engine.submit_as(job, work, || entered.keep()).await?;
     note_session(host, session, &owner, name, job);
     Ok(job)
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
     Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Outcome,
-    Payload, Principal, Results, SessionId, Verb, lexical,
+    OutputChoice, Payload, Principal, Results, SessionId, Verb, lexical,
 };
 use fishplate_jobs::completion::Completion;
 use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, fingerprint};
@@ -69,7 +69,7 @@ async fn answer(
             let job = job_id(given.text("job").unwrap_or_default())?;
             let end = host.engine.completion(&principal, name, &definition.operation, job).await?;
             hold(host, &end, memory).await?;
-            let outputs = host.engine.outcome(&principal, job, &end, &options.outputs).await?;
+            let outputs = hand_out(host, &principal, job, &end, &options.outputs).await?;
             return Ok(Reply::from(outputs));
         }
         let about = JobScope { engine: &host.engine, service: name, owner: &principal };
@@ -172,9 +172,27 @@ async fn call_with_key(
     let job = accepted.job;
     let end = host.engine.wait(accepted).await?;
     hold(host, &end, memory).await.map_err(|fault| fault.job(job))?;
-    let outputs = host.engine.outcome(&owner, job, &end, &[]).await?;
+    let outputs = hand_out(host, &owner, job, &end, &[]).await?;
     let results = Results { outputs, job: Some(job) };
     Ok(Reply::Results { results, ephemeral: None })
+}
+
+/// The outputs of a job that is kept. What goes of them again is a transfer; the job's own record counts the first time.
+async fn hand_out(
+    host: &Host,
+    owner: &Principal,
+    job: JobId,
+    end: &Completion,
+    chosen: &[OutputChoice],
+) -> Outcome {
+    let again = host.engine.hand_out(owner, job).await?;
+    let outputs = host.engine.outcome(owner, job, end, chosen).await?;
+    if again {
+        let mut transfer = host.data.transfer(owner, "results");
+        transfer.went = outputs.iter().map(bytes).sum();
+        transfer.state = JobState::Done;
+    }
+    Ok(outputs)
 }
 
 /// Reserves memory for a job's outputs until they are sent, before they are read.

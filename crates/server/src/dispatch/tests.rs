@@ -21,7 +21,7 @@ use hyper::Request as HttpRequest;
 
 use super::authorise::{Access, Action, Authoriser};
 use super::perform::perform;
-use super::request::Request;
+use super::request::{Reply, Request};
 use crate::assembly;
 use crate::cgi::{self, CgiVariables};
 use crate::domains::NewRank;
@@ -161,6 +161,63 @@ async fn what_a_call_fetches_and_delivers_passes_the_authoriser_too() {
     }
 }
 
+fn only_rank() -> NewRank {
+    NewRank {
+        domain: DomainId::from_bytes([1; 16]),
+        rank: 0,
+        ranks: 1,
+        credential: Credential::from_bytes([2; 32]),
+        transport: TransportKind::Tcp,
+        direct: false,
+    }
+}
+
+async fn ask_domain(
+    host: &Host,
+    domain: DomainId,
+    operation: &str,
+    principal: &Principal,
+) -> Result<Reply, Fault> {
+    let service = host.service("domain").unwrap();
+    let definition = service.interface.verbs.iter().find(|it| it.name == operation).unwrap();
+    let domain = domain.to_string();
+    let given = [("domain", &*domain), ("service", "program"), ("ranks", "1"), ("addresses", "a")];
+    let takes = |name| definition.signature.inputs.iter().any(|input| input.name == name);
+    let given = given.into_iter().filter(|(name, _)| takes(*name));
+    let request = Request {
+        service,
+        definition,
+        arguments: given.map(|(name, text)| Argument::text(name, text)).collect(),
+        options: CallOptions::default(),
+        principal: principal.clone(),
+    };
+    perform(host, request, &mut MemoryReservation::default()).await
+}
+
+#[tokio::test]
+async fn a_credential_for_one_service_is_good_for_domains_of_that_service_only() {
+    let data = tempfile::tempdir().unwrap();
+    let host = host(data.path(), Refusing { but: Action::ALL.into(), ..Refusing::default() });
+    let ada = Principal::named("ada");
+    let (heat, program) = (
+        ada.clone().limited_to(&["heat".to_owned()]),
+        ada.clone().limited_to(&["program".to_owned()]),
+    );
+    let rank = only_rank();
+    host.domains.open(rank.domain, &ada).unwrap();
+    let job = fishplate_contract::JobId::from_bytes([3; 16]);
+    host.domains.enter(&rank, &ada, ("program", job)).await.unwrap();
+    for operation in ["reserve", "members", "connect", "end"] {
+        let of_heat = ask_domain(&host, rank.domain, operation, &heat).await.map(drop).unwrap_err();
+        assert_eq!(of_heat.code, FaultCode::Forbidden, "{operation}: {of_heat}");
+        assert!(of_heat.message.contains("good for heat only"), "{of_heat}");
+        let of_program = ask_domain(&host, rank.domain, operation, &program).await;
+        let is_let_in = of_program.map_or_else(|it| it.code != FaultCode::Forbidden, |_| true);
+        assert!(is_let_in, "{operation}");
+    }
+    assert!(host.domains.members(rank.domain, &ada).is_err(), "it was ended");
+}
+
 #[tokio::test]
 async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too() {
     let data = tempfile::tempdir().unwrap();
@@ -168,28 +225,9 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
     let noted = Arc::clone(&authoriser.asked);
     let host = host(data.path(), authoriser);
     let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
-    let rank = NewRank {
-        domain: DomainId::from_bytes([1; 16]),
-        rank: 0,
-        ranks: 1,
-        credential: Credential::from_bytes([2; 32]),
-        transport: TransportKind::Tcp,
-        direct: false,
-    };
+    let rank = only_rank();
     let ask = async |operation: &str, principal: &Principal| {
-        let service = host.service("domain").unwrap();
-        let mut verbs = service.interface.verbs.iter();
-        let texts =
-            [("domain", rank.domain.to_string().as_str()), ("service", "program"), ("ranks", "1")]
-                .map(|(name, text)| Argument::text(name, text));
-        let request = Request {
-            service,
-            definition: verbs.find(|definition| definition.name == operation).unwrap(),
-            arguments: texts.into(),
-            options: CallOptions::default(),
-            principal: principal.clone(),
-        };
-        perform(&host, request, &mut MemoryReservation::default()).await
+        ask_domain(&host, rank.domain, operation, principal).await
     };
     let last = || noted.lock().unwrap().pop().map(|it| (it.0, it.1, it.3));
     assert_eq!(ask("reserve", &ada).await.unwrap_err().message, REFUSAL);

@@ -1,17 +1,20 @@
 //! The server's side of the rendezvous ([`fishplate_ranks::launch::rendezvous`]): one socket for the ranks of all domains.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
-use fishplate_ranks::{DomainId, Rank};
+use fishplate_ranks::status::longest_line;
+use fishplate_ranks::{Credential, DomainId, Rank};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-use super::Domains;
+use super::{DomainEntry, Domains};
 
 /// Longest path that a Unix socket's address holds (unix(7)).
 const LONGEST_PATH: usize = 107;
@@ -77,9 +80,19 @@ async fn accept(listener: UnixListener, domains: Weak<Domains>, socket: Socket) 
     }
 }
 
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug)]
+enum Peer {
+    Unknown,
+    /// A rank that joined.
+    Joined(DomainId, Rank),
+    /// A rank that tells its status, in a line that may be so long.
+    Reporting(DomainId, Rank, usize),
+}
+
 /// Hears a rank until it ends.
 async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
-    let mut member = None;
+    let mut member = Peer::Unknown;
     let (mut line, mut answer) = (Vec::new(), None);
     let ended = loop {
         let mut bytes = [0; LONGEST_LINE];
@@ -106,7 +119,7 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
         let line = format!("{}\n", ServerMessage::Refused(reason));
         let _ = stream.write_all(line.as_bytes()).await;
     }
-    if let (Some(domains), Some((domain, rank))) = (domains.upgrade(), member) {
+    if let (Some(domains), Peer::Joined(domain, rank)) = (domains.upgrade(), member) {
         domains.hang_up(domain, rank);
     }
 }
@@ -129,27 +142,49 @@ async fn told(answer: &mut Option<Answer>) -> ServerMessage {
 fn hear(
     domains: &Domains,
     line: &mut Vec<u8>,
-    member: &mut Option<(DomainId, Rank)>,
+    member: &mut Peer,
 ) -> Result<Option<Answer>, String> {
     let mut joined = None;
     while let Some(end) = line.iter().position(|&byte| byte == b'\n') {
         let whole: Vec<u8> = line.drain(..=end).collect();
         let message = std::str::from_utf8(&whole[..end]).ok().and_then(|line| line.parse().ok());
         match (message, *member) {
-            (Some(join @ ClientMessage::Join { domain, rank, .. }), None) => {
+            (Some(join @ ClientMessage::Join { domain, rank, .. }), Peer::Unknown) => {
                 joined = Some(domains.join(join)?);
-                *member = Some((domain, rank));
+                *member = Peer::Joined(domain, rank);
             }
-            (Some(ClientMessage::Leave), Some((domain, rank))) => domains.leave(domain, rank),
+            (Some(ClientMessage::Report { domain, rank, credential }), Peer::Unknown) => {
+                let ranks = domains.reporting(domain, &credential)?;
+                *member = Peer::Reporting(domain, rank, longest_line(ranks));
+            }
+            (Some(ClientMessage::Status(status)), Peer::Reporting(domain, rank, _)) => {
+                let told = Some((Instant::now(), status));
+                domains.note(domain, rank, |member| member.status = told);
+            }
+            (Some(ClientMessage::Leave), Peer::Joined(domain, rank)) => domains.leave(domain, rank),
             // It ends itself with that code, which its job tells.
-            (Some(ClientMessage::Abort { .. }), Some(_)) => {}
+            (Some(ClientMessage::Abort { .. }), Peer::Joined(..)) => {}
             _ => return Err("it is no message of a rank's".to_owned()),
         }
     }
-    if line.len() > LONGEST_LINE {
+    let longest = match *member {
+        Peer::Reporting(_, _, longest) => longest,
+        Peer::Unknown | Peer::Joined(..) => LONGEST_LINE,
+    };
+    if line.len() > longest {
         return Err("it is no message of a rank's".to_owned());
     }
     Ok(joined)
+}
+
+fn known<'a>(
+    all: &'a mut HashMap<DomainId, DomainEntry>,
+    domain: DomainId,
+    credential: &Credential,
+) -> Result<&'a mut DomainEntry, String> {
+    let entry = all.get_mut(&domain);
+    let entry = entry.filter(|entry| entry.credential.as_ref() == Some(credential));
+    entry.ok_or_else(|| "domain and credential are not those of a domain of this server".to_owned())
 }
 
 impl Domains {
@@ -158,10 +193,7 @@ impl Domains {
             return Err("it is no message of a rank's".to_owned());
         };
         let mut all = self.lock();
-        let entry = all.get_mut(&domain);
-        let entry = entry.filter(|entry| entry.credential.as_ref() == Some(&credential));
-        let entry =
-            entry.ok_or("domain and credential are not those of a domain of this server")?;
+        let entry = known(&mut all, domain, &credential)?;
         let member = entry.members.get_mut(&rank);
         let member = member.ok_or_else(|| format!("rank {rank} was not started here"))?;
         if member.address.is_some() {
@@ -175,6 +207,11 @@ impl Domains {
         member.address = Some(address);
         member.connected = true;
         Ok(entry.answer.subscribe())
+    }
+
+    /// Somebody will tell the status of a rank; how many ranks there are.
+    fn reporting(&self, domain: DomainId, credential: &Credential) -> Result<u32, String> {
+        known(&mut self.lock(), domain, credential).map(|entry| entry.ranks.unwrap_or_default())
     }
 
     fn leave(&self, domain: DomainId, rank: Rank) {

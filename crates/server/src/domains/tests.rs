@@ -113,10 +113,10 @@ async fn a_rank_that_is_not_started_is_withdrawn() {
     let (ada, rank) = (Principal::named("ada"), new(1, 0));
     domains.open(rank.domain, &ada).unwrap();
     domains.enter(&rank, &ada, ("ring", job(1))).await.unwrap();
-    drop(EnteredRank(&domains, &rank, job(1)));
+    drop(EnteredRank::new(&domains, &rank, job(1)));
     domains.enter(&rank, &ada, ("ring", job(2))).await.unwrap();
-    domains.withdraw(&rank, job(1));
-    EnteredRank(&domains, &rank, job(2)).keep();
+    drop(EnteredRank::new(&domains, &rank, job(1)));
+    EnteredRank::new(&domains, &rank, job(2)).keep();
     assert!(domains.enter(&rank, &ada, ("ring", job(3))).await.is_err());
 }
 

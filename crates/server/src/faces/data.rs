@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, FileHandle as _, Principal, lexical};
+use fishplate_contract::{Fault, FaultCode, FileHandle as _, JobState, Principal, lexical};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -108,11 +108,14 @@ where
     B::Error: Display,
 {
     let headers = &asked.headers;
+    body.count_as(host.data.transfer(owner, "upload"));
     let answered = answered(host, place, asked, body, owner).await;
     let mut reply = answered.unwrap_or_else(|fault| {
         tracing::debug!(%fault, path = "data", "refused");
         problem::reply(&fault, headers)
     });
+    let is_done = reply.status().is_success();
+    body.ended_as(if is_done { JobState::Done } else { JobState::Failed });
     // A sender who is still busy gets to see the answer; who waits to be asked for the data is not
     // asked for what nobody wants.
     let waits = headers.contains_key(header::EXPECT) && body.is_untouched();
@@ -246,13 +249,8 @@ async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<HttpResponse,
         digest_settles(&host.data.pool, &found.lease, host.data.digest_wait).await;
     }
     let owner = found.owner.clone();
-    if asked.method == Method::GET {
-        host.engine.check_quotas(&owner, &[(Quota::Traffic, 0)]).await?;
-    }
     let representation = blocking(move || open(found)).await?;
-    let (reply, bytes) = sent(host, &representation, asked);
-    host.data.transferred(&owner, "read", 0, bytes);
-    Ok(reply)
+    sent(host, &owner, &representation, asked).await
 }
 
 /// Waits until a digest is known, but not for ever. The pool computes it beside; nobody is held up
@@ -323,13 +321,13 @@ async fn in_session(
     let token = token.to_owned();
     let name = decoded(name).ok_or_else(no_such_data)?;
     let found = blocking(move || {
-        let held = sessions.get_by_address(&token, &name)?;
+        let (owner, held) = sessions.get_by_address(&token, &name)?;
         let file = held.file().try_clone().map_err(|error| SessionError::Io {
             what: "opening",
             path: held.path().to_owned(),
             source: error,
         })?;
-        Ok::<_, SessionError>(Representation {
+        let representation = Representation {
             modified: Some(send::moment(held.put())),
             expires: None,
             len: held.len(),
@@ -338,9 +336,11 @@ async fn in_session(
             media_type: String::new(),
             name,
             digest: None,
-        })
+        };
+        Ok::<_, SessionError>((owner, representation))
     });
-    Ok(sent(host, &found.await?, asked).0)
+    let (owner, representation) = found.await?;
+    sent(host, &owner, &representation, asked).await
 }
 
 /// What is said of an address at which there is nothing.
@@ -360,11 +360,22 @@ async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<HttpR
     Ok(reply)
 }
 
-/// The answer that sends it, and how many bytes that are.
-fn sent(host: &Host, representation: &Representation, asked: &Parts) -> (HttpResponse, u64) {
-    let (reply, bytes) = send(representation, &asked.method, &asked.headers);
+/// The answer that sends what is this owner's.
+async fn sent(
+    host: &Host,
+    owner: &Principal,
+    representation: &Representation,
+    asked: &Parts,
+) -> Result<HttpResponse, Fault> {
+    if asked.method == Method::GET {
+        host.engine.check_quotas(owner, &[(Quota::Traffic, 0)]).await?;
+    }
+    let (mut reply, bytes) = send(representation, &asked.method, &asked.headers);
     host.data.figures.served(bytes);
-    (reply, bytes)
+    if bytes > 0 {
+        reply.body_mut().count_as(host.data.transfer(owner, "read"));
+    }
+    Ok(reply)
 }
 
 fn decoded(text: &str) -> Option<String> {

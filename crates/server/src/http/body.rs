@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode};
+use fishplate_contract::{Fault, FaultCode, JobState};
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use crate::data::Transfer;
 use crate::settings::Settings;
 
 /// A body that is being read.
@@ -27,6 +28,8 @@ pub struct Incoming<B> {
     alarm: Option<Pin<Box<Sleep>>>,
     /// The body was not there at the first look.
     asked: bool,
+    /// The transfer that it is, if it is noted as one.
+    transfer: Option<Transfer>,
 }
 
 /// How slow a body may be.
@@ -85,7 +88,18 @@ where
             drain_time: settings.drain_time,
         };
         let begun = Instant::now();
-        Self { body, limits, begun, last: begun, read: 0, ended: false, alarm: None, asked: false }
+        let (read, ended, alarm, asked, transfer) = (0, false, None, false, None);
+        Self { body, limits, begun, last: begun, read, ended, alarm, asked, transfer }
+    }
+
+    /// Has what is read of it counted as a transfer.
+    pub(crate) fn count_as(&mut self, transfer: Transfer) {
+        self.transfer = Some(transfer);
+    }
+
+    /// The transfer is over, and ended so: what is read from now on is thrown away.
+    pub(crate) fn ended_as(&mut self, state: JobState) {
+        self.transfer.take().into_iter().for_each(|mut transfer| transfer.state = state);
     }
 
     /// Bytes that it says it has; `None` if only its end will tell.
@@ -122,6 +136,7 @@ where
             };
             let Ok(data) = frame.into_data() else { continue };
             self.read += data.len() as u64;
+            self.transfer.iter_mut().for_each(|transfer| transfer.came += data.len() as u64);
             self.last = Instant::now();
             let elapsed = self.last.duration_since(self.begun);
             if elapsed > self.limits.stall && self.read < self.limits.rate * elapsed.as_secs() {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use fishplate_contract::JobState;
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{PackedMessage, Segment};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -14,6 +15,7 @@ use super::connections::RequestGuard;
 use super::direct::FileQueue;
 use super::file::{BodySection, FileBody, total};
 use super::message::MessageBody;
+use crate::data::Transfer;
 use crate::memory::MemoryReservation;
 
 /// A body up to this length is joined into one piece.
@@ -33,6 +35,8 @@ pub struct HttpBody {
     memory: MemoryReservation,
     /// The connection answers until this goes.
     busy: Option<RequestGuard>,
+    /// The transfer that it is, if it is noted as one.
+    transfer: Option<Transfer>,
 }
 
 #[derive(Debug)]
@@ -48,7 +52,8 @@ enum Content {
 
 impl HttpBody {
     fn new(content: Content, left: Option<u64>) -> Self {
-        Self { content, left, job: None, memory: MemoryReservation::default(), busy: None }
+        let (job, memory, busy) = (None, MemoryReservation::default(), None);
+        Self { content, left, job, memory, busy, transfer: None }
     }
 
     /// These bytes.
@@ -115,12 +120,18 @@ impl HttpBody {
         }
     }
 
+    /// Has what is sent of it counted as a transfer.
+    pub(crate) fn count_as(&mut self, transfer: Transfer) {
+        self.transfer = Some(transfer);
+    }
+
     /// Keeps the memory that the message has for as long as the body lives.
     pub fn keep(&mut self, memory: MemoryReservation) {
         self.memory = memory;
     }
 
     fn took(&mut self, bytes: &Bytes) {
+        self.transfer.iter_mut().for_each(|transfer| transfer.went += bytes.len() as u64);
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(bytes.len() as u64);
             if *left == 0 {
@@ -130,6 +141,7 @@ impl HttpBody {
     }
 
     fn ended(&mut self) {
+        self.transfer.iter_mut().for_each(|transfer| transfer.state = JobState::Done);
         if let Some(job) = self.job.take() {
             job.delivered();
         }

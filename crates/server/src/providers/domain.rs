@@ -1,6 +1,7 @@
 //! The service `domain` of every server that has a service with ranks: what a workflow manager (paper 001, section 3) asks of a
 //! server beside `init` of the services themselves. It holds places, tells where ranks are, and ends them.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use fishplate_contract::{
 };
 use fishplate_jobs::engine::Reservation;
 use fishplate_jobs::store::quota::Quota;
-use fishplate_ranks::DomainId;
 use fishplate_ranks::launch::rendezvous::Address;
+use fishplate_ranks::{DomainId, Rank};
 use futures_util::future::join_all;
 
 use crate::dispatch::authorise::{Access, Action};
@@ -20,6 +21,7 @@ use crate::dispatch::provider::{Provider, ProviderFuture, calls_only, no_operati
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
 use crate::dispatch::usage::CallUsage;
+use crate::domains::Member;
 use crate::faces::gateway;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
@@ -73,6 +75,7 @@ impl Provider for DomainProvider {
             match operation.name.as_str() {
                 "reserve" => asked.reserve(&given).await,
                 "members" => asked.members(),
+                "state" => asked.state(),
                 "connect" => asked.connect(&given),
                 _ => asked.end().await,
             }
@@ -125,6 +128,15 @@ fn service() -> Service {
                 vec![Parameter::new("member", DataType::Record(member)).repeated().help("A rank.")],
             ),
             Operation::new(
+                "state",
+                "What the ranks of a domain that were started here exchanged, and what they wait for.",
+                vec![domain()],
+                vec![
+                    Parameter::new("wait", DataType::Record(wait())).repeated().help("A rank that has waited for long."),
+                    Parameter::new("traffic", DataType::Record(traffic())).repeated().help("What a rank exchanged with another."),
+                ],
+            ),
+            Operation::new(
                 "connect",
                 "Tells the ranks that were started here where all are; they wait for it in MPI_Init.",
                 vec![
@@ -145,6 +157,34 @@ fn service() -> Service {
             ),
         ],
     }
+}
+
+fn wait() -> Vec<Parameter> {
+    vec![
+        Parameter::new("rank", DataType::Int).help("The rank."),
+        Parameter::new("call", DataType::String)
+            .help("What it waits in, such as `recv from 3 tag 7`."),
+        Parameter::new("milliseconds", DataType::Long).help("For how long."),
+        Parameter::new("ranks", DataType::String)
+            .help("Whose doing it needs, separated by spaces."),
+        Parameter::new("all", DataType::Bool).help("All of them are needed; else one is enough."),
+        Parameter::new("moving", DataType::Bool).help(
+            "What it waits for is under way, and comes though no program does anything more.",
+        ),
+        Parameter::new("clients", DataType::Bool).help("A SOAP client's message may end it."),
+    ]
+}
+
+fn traffic() -> Vec<Parameter> {
+    vec![
+        Parameter::new("from", DataType::Int).help("The rank."),
+        Parameter::new("to", DataType::Int).help("The other one."),
+        Parameter::new("messages", DataType::Long).help("Messages that it sent to the other one."),
+        Parameter::new("bytes", DataType::Long).help("Their bytes."),
+        Parameter::new("sent", DataType::Long)
+            .help("Frames that it sent to the other one: messages, and the protocol's own."),
+        Parameter::new("received", DataType::Long).help("Frames of the other one that have come."),
+    ]
 }
 
 /// What is asked for, by whom.
@@ -184,23 +224,33 @@ impl Asked<'_> {
         Ok(vec![text("expires", date_time(SystemClock.now().after(lease)))])
     }
 
+    /// Whether the caller may do this with a service.
+    fn authorise(&self, service: &str, action: Action) -> Result<(), Fault> {
+        let principal = self.owner;
+        self.host.authorise(&Access { principal, service, operation: "", action })
+    }
+
+    /// The ranks that were started here, with whose services the caller may do this.
+    fn ranks(&self, action: Action) -> Result<BTreeMap<Rank, Member>, Fault> {
+        let members = self.host.domains.members(self.domain, self.owner)?;
+        members.values().try_for_each(|member| self.authorise(&member.service, action))?;
+        Ok(members)
+    }
+
     /// The service of that name, if the caller may start ranks of it.
     fn service(&self, name: &str) -> Result<&ServiceEntry, Fault> {
-        let access =
-            |action| Access { principal: self.owner, service: name, operation: "", action };
         let Some(entry) = self.host.service(name) else {
             // Who may not know what is there, is told the same of all.
-            self.host.authorise(&access(Action::Describe))?;
+            self.authorise(name, Action::Describe)?;
             let what = format!("there is no service {name:?} here");
             return Err(Fault::new(FaultCode::UnknownService, what).parameter("service"));
         };
-        self.host.authorise(&access(Action::Verb(Verb::Init)))?;
+        self.authorise(name, Action::Verb(Verb::Init))?;
         Ok(entry)
     }
 
     fn members(&self) -> Outcome {
-        let members = self.host.domains.members(self.domain, self.owner)?;
-        let fields = members.into_iter().map(|(rank, member)| {
+        let fields = self.ranks(Action::Describe)?.into_iter().map(|(rank, member)| {
             let mut fields =
                 vec![text("rank", rank), text("service", member.service), text("job", member.job)];
             if let Some(address) = member.address {
@@ -214,6 +264,43 @@ impl Asked<'_> {
         Ok(fields.collect())
     }
 
+    fn state(&self) -> Outcome {
+        let members = self.host.domains.members(self.domain, self.owner)?;
+        let mut told = Vec::new();
+        for (rank, member) in members {
+            let Some(status) = member.known().status else { continue };
+            if let Some(wait) = status.wait.filter(|_| !member.left) {
+                let ranks: Vec<String> = wait.ranks.iter().map(ToString::to_string).collect();
+                told.push(Argument::new(
+                    "wait",
+                    Value::Record(vec![
+                        text("rank", rank),
+                        text("call", wait.call),
+                        text("milliseconds", wait.milliseconds),
+                        text("ranks", ranks.join(" ")),
+                        text("all", wait.all),
+                        text("moving", wait.moving),
+                        text("clients", status.clients),
+                    ]),
+                ));
+            }
+            told.extend(status.traffic.iter().map(|of| {
+                Argument::new(
+                    "traffic",
+                    Value::Record(vec![
+                        text("from", rank),
+                        text("to", of.peer),
+                        text("messages", of.messages),
+                        text("bytes", of.bytes),
+                        text("sent", of.sent),
+                        text("received", of.received),
+                    ]),
+                )
+            }));
+        }
+        Ok(told)
+    }
+
     fn connect(&self, given: &Scalars) -> Outcome {
         let addresses = given.text("addresses").unwrap_or_default().split_whitespace();
         let addresses: Result<Vec<_>, _> = addresses.map(str::parse).collect();
@@ -221,24 +308,21 @@ impl Asked<'_> {
             let what = "addresses are words as `members` gives them";
             Fault::new(FaultCode::InvalidValue, what).parameter("addresses")
         })?;
+        self.ranks(Action::Verb(Verb::Init))?;
         self.host.domains.connect(self.domain, self.owner, addresses)?;
         Ok(vec![text("connected", true)])
     }
 
     async fn end(&self) -> Outcome {
         let Self { host, owner, domain } = *self;
+        let reserved = host.engine.reserved_services(&domain.to_string(), owner);
+        reserved.iter().try_for_each(|name| self.authorise(name, Action::Verb(Verb::Init)))?;
+        let members = match self.ranks(Action::Verb(Verb::Kill)) {
+            Err(fault) if fault.code == FaultCode::Forbidden => return Err(fault),
+            // One that is not known any more has nothing to be ended.
+            members => members.unwrap_or_default(),
+        };
         let places = host.engine.end_domain(&domain.to_string(), owner);
-        // One that is not known any more has nothing to be ended.
-        let members = host.domains.members(domain, owner).unwrap_or_default();
-        for member in members.values() {
-            let action = Action::Verb(Verb::Kill);
-            host.authorise(&Access {
-                principal: owner,
-                service: &member.service,
-                operation: "",
-                action,
-            })?;
-        }
         let kills = members.values().map(async |member| {
             if !host.engine.running(owner, &member.service, member.job).await? {
                 return Ok(false);

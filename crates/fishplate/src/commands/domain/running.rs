@@ -10,19 +10,23 @@ use fishplate_client::deliver::{FetchSettings, deliver};
 use fishplate_client::domain::{
     DomainError, DomainPlan, EndedRank, Instances, Manager, RankOutput,
 };
+use fishplate_client::find::{FoundService, find};
 use fishplate_client::{LogStream, Options, Settings};
 use fishplate_launch::{Cause, Sink};
 use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::status::{Deadlock, KnownRank};
 use fishplate_ranks::{Credential, DomainId};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::HowArgs;
+use super::file::{DomainPart, ServiceChoice};
+use super::{HowArgs, status};
+use crate::commands::find::wanted as wanted_interface;
 use crate::exit::Exit;
-use crate::output::Output;
 use crate::output::failure::UsageError;
+use crate::output::{Output, ranks};
 
 /// Outputs that wait to be written.
 const WAITING: usize = 64;
@@ -31,7 +35,7 @@ const WAITING: usize = 64;
 #[derive(Debug)]
 pub(crate) struct DomainRun {
     /// Its ranks.
-    pub(crate) instances: Vec<Instances>,
+    pub(crate) parts: Vec<DomainPart>,
     /// How servers are reached.
     pub(crate) settings: Settings,
     /// What carries messages.
@@ -45,6 +49,9 @@ pub(crate) struct DomainRun {
     /// What else was told.
     pub(crate) how: HowArgs,
 }
+
+/// The pause between two looks for a deadlock.
+const DEADLOCK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why it is over.
 enum End {
@@ -65,11 +72,15 @@ pub(crate) fn run(run: DomainRun, output: Output) -> Result<ExitCode> {
 
 async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
+    let instances = tokio::select! {
+        found = find_services(run.parts, &run.settings) => found?,
+        signal = signals.next() => return Ok(exit_code(&Cause::Interrupted { signal })),
+    };
     let plan = DomainPlan {
         id: DomainId::random()?.to_string(),
         credential: Credential::random()?.reveal(),
         transport: run.transport.name().to_owned(),
-        instances: run.instances,
+        instances,
         wait: run.how.wait.unwrap_or_default(),
         direct: run.how.direct,
         keep_going: run.keep_going,
@@ -93,6 +104,7 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
     }
     let mut writer = Writer::new(manager.ranks(), run.label, output.json)?;
     let (tell, mut told) = mpsc::channel(WAITING);
+    let mut deadlock = None;
     let ended = {
         let running = manager.run(&tell);
         tokio::pin!(running);
@@ -103,6 +115,8 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
             }
         };
         tokio::pin!(late);
+        let stuck = find_deadlock(&manager);
+        tokio::pin!(stuck);
         loop {
             tokio::select! {
                 biased;
@@ -113,6 +127,10 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
                     }
                 }
                 ended = &mut running => break ended.map(End::Ranks),
+                found = &mut stuck, if deadlock.is_none() => {
+                    output.note(&found.to_string());
+                    deadlock = Some(found);
+                }
                 () = &mut late => break Ok(End::Stopped(Cause::Timeout)),
             }
         }
@@ -137,11 +155,60 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
         }
     }
     if output.json {
-        output.value(&outcome.to_json(&id, &ended))?;
+        let mut told = outcome.to_json(&id, &ended);
+        told["deadlock"] = ranks::deadlock_as_json(deadlock.as_ref());
+        output.value(&told)?;
     } else if let Some(why) = &outcome.why {
         output.note(why);
     }
     Ok(outcome.code)
+}
+
+/// The services that are meant: those that are described by their interface are looked for.
+async fn find_services(parts: Vec<DomainPart>, settings: &Settings) -> Result<Vec<Instances>> {
+    let mut instances = Vec::new();
+    for DomainPart { service, operation, ranks, inputs } in parts {
+        let url = match service {
+            ServiceChoice::Url(url) => url,
+            ServiceChoice::Interface { wanted, servers } => {
+                let meant = wanted_interface(&wanted, settings).await?;
+                let found = find(&meant, &servers, settings).await?;
+                let is_rank = |of: &&FoundService| of.matches() && of.service.has_ranks();
+                let chosen = found.iter().find(is_rank).map(|of| of.service.address());
+                chosen.ok_or_else(|| no_service(&wanted, &servers, &found))?
+            }
+        };
+        instances.push(Instances { url, operation, ranks, inputs });
+    }
+    Ok(instances)
+}
+
+fn no_service(wanted: &str, servers: &[String], found: &[FoundService]) -> UsageError {
+    let mut what = format!(
+        "no service of {} has the interface {wanted} and can be a rank",
+        servers.join(", ")
+    );
+    for of in found {
+        let why = match of.differences.iter().find(|difference| difference.breaks) {
+            Some(difference) => difference.to_string(),
+            None => "its service file has no [ranks]".to_owned(),
+        };
+        what.push_str(&format!("; {}: {why}", of.service.address()));
+    }
+    UsageError(what)
+}
+
+/// Looks now and then whether ranks wait for each other; gives the first deadlock.
+async fn find_deadlock(manager: &Manager) -> Deadlock {
+    loop {
+        tokio::time::sleep(DEADLOCK_PAUSE).await;
+        let told = status::known(&manager.status().await).into_iter();
+        let ranks =
+            told.map(|(rank, status)| (rank, KnownRank { status: Some(status), ended: false }));
+        if let Some(found) = Deadlock::find(&ranks.collect()) {
+            return found;
+        }
+    }
 }
 
 /// Mistakes of whoever uses it, apart from those of servers.

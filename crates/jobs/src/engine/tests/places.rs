@@ -1,5 +1,6 @@
 //! Places that are held for ranks.
 
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
 use super::references::{MESH, fetch, with_stager};
@@ -7,6 +8,7 @@ use super::*;
 use crate::engine::outcome::no_references;
 use crate::engine::{Reservation, new_id};
 use crate::plan::FetchedForm;
+use crate::store::quota::OwnerLimits;
 
 fn reservation(domain: &str, places: u32) -> Reservation {
     Reservation {
@@ -26,7 +28,7 @@ fn of_two(domain: Option<&str>) -> JobRequest {
 async fn rank(fixture: &Fixture, engine: &Engine, domain: &str) -> Result<JobId, Fault> {
     let job = new_id().unwrap();
     fixture.executor.script(job, vec![Observation::Running { started: Timestamp(1) }]);
-    engine.submit_as(job, of_two(Some(domain))).await.map(|accepted| accepted.job)
+    engine.submit_as(job, of_two(Some(domain)), || ()).await.map(|accepted| accepted.job)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +150,7 @@ async fn a_rank_that_is_accepted_after_the_end_of_its_domain_is_killed() {
         until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
         let job = new_id().unwrap();
         fixture.executor.script(job, vec![Observation::Running { started: Timestamp(1) }]);
-        let mut accepted = Box::pin(engine.submit_as(job, of_two(Some("d"))));
+        let mut accepted = Box::pin(engine.submit_as(job, of_two(Some("d")), || ()));
         assert!(polled(accepted.as_mut()).is_pending());
         assert_eq!(engine.end_domain("d", &Principal::anonymous()), 1);
         // Though the caller hangs up.
@@ -191,5 +193,59 @@ async fn who_only_accepts_holds_no_places() {
     for fixture in Fixture::each(3) {
         let refused = fixture.engine().reserve(reservation("d", 1)).await.unwrap_err();
         assert_eq!(refused.code, FaultCode::NotSupported);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_on_its_way_and_a_reservation_do_not_both_get_the_last_place() {
+    let running =
+        async |engine: &Engine| engine.shared.store.read(|t| t.running()).await.unwrap().len();
+    // Told what it may claim, it waits for its turn until somebody has reserved.
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine_with(|settings| settings.max_running = 1);
+        engine.submit(of_two(None)).await.unwrap();
+        engine.shared.working.store(true, Ordering::Relaxed);
+        let request = engine.shared.claim_request();
+        engine.reserve(reservation("d", 1)).await.unwrap();
+        engine.shared.claim_with(request).await;
+        assert_eq!(running(&engine).await, 0);
+    }
+    // It is being written while somebody looks whether there is a place.
+    let (store, fixture) = gated();
+    let engine = fixture.engine_with(|settings| settings.max_running = 1);
+    engine.submit(of_two(None)).await.unwrap();
+    engine.shared.working.store(true, Ordering::Relaxed);
+    let closed = store.gate.lock().await;
+    let mut claiming = Box::pin(engine.shared.claim_with(engine.shared.claim_request()));
+    assert!(is_pending(&mut claiming).await);
+    let reserving = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.reserve(reservation("d", 1)).await }
+    });
+    let is_held = || !lock(&engine.shared.places).held(std::time::Instant::now()).is_empty();
+    until("it is held", async || is_held()).await;
+    drop(closed);
+    let ((), reserved) = tokio::join!(claiming, reserving);
+    assert_eq!(running(&engine).await + usize::from(reserved.unwrap().is_ok()), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_that_is_refused_when_its_caller_has_gone_is_not_told_as_accepted() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        for (traffic, accepted) in [(0, false), (1, true)] {
+            engine.set_quotas(move || {
+                Arc::new(OwnerLimits { traffic: Some(traffic), ..OwnerLimits::default() })
+            });
+            let (tell, mut told) = tokio::sync::oneshot::channel();
+            let work = JobRequest { bytes_in: 1, ..of_two(Some("d")) };
+            let told_accepted = move || tell.send(()).unwrap();
+            let mut submitted = Box::pin(engine.submit_as(new_id().unwrap(), work, told_accepted));
+            assert!(polled(submitted.as_mut()).is_pending());
+            drop(submitted);
+            assert_eq!((&mut told).await.is_ok(), accepted);
+        }
+        run.abort();
     }
 }

@@ -150,7 +150,7 @@ async fn a_job_that_is_killed_while_its_start_fails_does_not_wait_for_room_first
         let job = accepted.job;
         // Claimed, and its end asked for, before the start is known to have failed.
         let claimed = engine.shared.claim_request();
-        let claims = engine.shared.store.write(true, move |t| t.claim(&claimed)).await.unwrap();
+        let claims = engine.shared.store.write(true, move |t| t.claim(&claimed())).await.unwrap();
         let at = engine.shared.clock.now();
         let asked = engine.shared.store.write(true, move |t| t.request_kill(job, at));
         assert_eq!(asked.await.unwrap(), crate::store::KillRequest::Requested(None));
@@ -185,8 +185,8 @@ async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_
         let job = call.id();
         let claim = async |holder: String| {
             let mine = engine.shared.claim_request();
-            let request = ClaimRequest { holder, take_over: true, ..mine };
-            let claims = engine.shared.store.write(true, move |t| t.claim(&request));
+            let request = move || ClaimRequest { holder, take_over: true, ..mine() };
+            let claims = engine.shared.store.write(true, move |t| t.claim(&request()));
             claims.await.unwrap().remove(0)
         };
         // By a process of before, which is dead.

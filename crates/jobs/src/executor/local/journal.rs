@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::StartRefusal;
 use super::procfs::{ProcessId, boot, io};
-use crate::executor::ProgramExit;
+use crate::executor::{NOTE, ProgramExit};
 
 /// Bytes kept for what follows the intent: the start, a request to end it, the end without its
 /// outputs.
@@ -222,7 +222,7 @@ pub(super) fn note_cancel(directory: &Path, time: i64) -> io::Result<()> {
 }
 
 fn path(directory: &Path) -> PathBuf {
-    directory.join("run")
+    directory.join(NOTE)
 }
 
 fn options() -> std::fs::OpenOptions {

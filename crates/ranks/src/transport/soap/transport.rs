@@ -217,6 +217,10 @@ impl Drop for Soap {
 }
 
 impl Transport for Soap {
+    fn has_clients(&self) -> bool {
+        true
+    }
+
     fn send(&mut self, frame: Frame, engine: &mut Engine) {
         let to = frame.header.to;
         let outgoing = &mut self.outgoing[to as usize];

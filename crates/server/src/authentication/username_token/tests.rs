@@ -134,7 +134,7 @@ async fn a_digest_of_a_readable_token_logs_in_once() {
     let made = digest_header(&site.readable, b"1", &now);
     let identity = site.look(ELSEWHERE, false, &made).await.unwrap();
     assert_eq!(
-        (identity.credential, identity.services.as_slice()),
+        (identity.credential, identity.principal.services()),
         ("digest", &["heat".to_owned()][..])
     );
     let fault = site.refused(&made).await;

@@ -72,7 +72,6 @@ pub(super) async fn keep(
         let lease = arriving.commit(must_be.as_ref(), true)?;
         let grant = data.grant(&lease, &owner, &name, &media_type)?;
         data.figures.received(lease.len());
-        data.transferred(&owner, "upload", lease.len(), 0);
         Ok::<_, PoolError>(StoredUpload { grant, len: lease.len(), digest: lease.digest() })
     })
     .await

@@ -1,0 +1,154 @@
+//! `fishplate domain status`: where ranks are, what they exchanged, who waits for whom.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use fishplate_client::domain::{DomainServer, DomainStatus, Member};
+use fishplate_client::{Service, Settings};
+use fishplate_contract::JobReport;
+use fishplate_ranks::Rank;
+use fishplate_ranks::status::{Deadlock, KnownRank, RankStatus, Traffic, Wait};
+use serde_json::{Value, json};
+
+use super::{ServerArgs, servers};
+use crate::commands::client::duration;
+use crate::exit::Exit;
+use crate::output::{Output, ranks, text};
+
+// A domain, and how often to look.
+#[derive(Debug, clap::Args)]
+pub(super) struct StatusArgs {
+    /// Tell it again and again until all ranks have ended
+    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1,
+          require_equals = true, default_missing_value = "2s")]
+    watch: Option<Duration>,
+    #[command(flatten)]
+    domain: ServerArgs,
+}
+
+struct Picture {
+    members: Vec<(String, Member, JobReport)>,
+    ranks: BTreeMap<Rank, KnownRank>,
+}
+
+pub(super) async fn status(args: &StatusArgs, output: Output) -> Result<Exit> {
+    let (id, settings) = (args.domain.domain.to_string(), args.domain.reach.settings()?);
+    let servers = servers(&args.domain, &settings).await?;
+    loop {
+        let picture = Picture::take(&id, &servers, &settings).await?;
+        picture.show(&id, output)?;
+        let is_over = picture.ranks.values().all(|known| known.ended);
+        match args.watch {
+            Some(pause) if !is_over => tokio::time::sleep(pause).await,
+            _ => return Ok(Exit::Success),
+        }
+        if !output.json {
+            output.line("")?;
+        }
+    }
+}
+
+/// What ranks told their servers, by rank.
+pub(super) fn known(told: &[DomainStatus]) -> BTreeMap<Rank, RankStatus> {
+    let mut ranks: BTreeMap<Rank, RankStatus> = BTreeMap::new();
+    for of in told.iter().flat_map(|told| &told.traffic) {
+        let &fishplate_client::domain::PairTraffic { to, messages, bytes, sent, received, .. } = of;
+        let traffic = Traffic { peer: to, messages, bytes, sent, received };
+        ranks.entry(of.from).or_default().traffic.push(traffic);
+    }
+    for of in told.iter().flat_map(|told| &told.waits) {
+        let rank = ranks.entry(of.rank).or_default();
+        rank.clients = of.clients;
+        rank.wait = Some(Wait {
+            call: of.call.clone(),
+            ranks: of.ranks.clone(),
+            all: of.all,
+            moving: of.moving,
+            milliseconds: of.milliseconds,
+        });
+    }
+    ranks
+}
+
+impl Picture {
+    async fn take(
+        id: &str,
+        servers: &[(String, DomainServer)],
+        settings: &Settings,
+    ) -> Result<Self> {
+        let (mut members, mut told) = (Vec::new(), Vec::new());
+        for (_, server) in servers {
+            told.push(server.status(id).await?);
+            for member in server.members(id).await? {
+                let url = server.url();
+                let server = url.rsplit_once('/').map_or(url.as_str(), |(server, _)| server);
+                let url = format!("{server}/{}", member.service);
+                let service = Service::connect_with(&url, settings.clone()).await?;
+                let report = service.status(member.job).await?;
+                members.push((url, member, report));
+            }
+        }
+        members.sort_by_key(|(_, member, _)| member.rank);
+        let mut statuses = known(&told);
+        let ranks = members.iter().map(|(_, member, report)| {
+            let ended = member.left || report.state.is_final();
+            (member.rank, KnownRank { status: statuses.remove(&member.rank), ended })
+        });
+        Ok(Self { ranks: ranks.collect(), members })
+    }
+
+    fn show(&self, id: &str, output: Output) -> Result<()> {
+        let deadlock = Deadlock::find(&self.ranks);
+        if output.json {
+            let members: Vec<Value> =
+                self.members.iter().map(|member| self.member_as_json(member)).collect();
+            output.value(&json!({
+                "domain": id,
+                "ranks": members,
+                "traffic": ranks::traffic_as_json(&self.ranks),
+                "deadlock": ranks::deadlock_as_json(deadlock.as_ref()),
+            }))?;
+            return Ok(());
+        }
+        for (url, member, report) in &self.members {
+            let joined = match (&member.address, member.left) {
+                (None, _) => "not joined".to_owned(),
+                (Some(_), true) => "left".to_owned(),
+                (Some(address), false) => {
+                    let gateway = member.gateway.as_ref();
+                    let gateway = gateway.map(|gateway| format!(", from elsewhere {gateway}"));
+                    format!("at {address}{}", gateway.unwrap_or_default())
+                }
+            };
+            let (rank, job, state) = (member.rank, member.job, report.state.name());
+            let mut line = format!("{rank}  {state}  {joined}  {url}  {job}");
+            let wait = ranks::wait(&self.ranks[&rank]);
+            if !wait.is_empty() {
+                line.push_str(&format!("  {wait}"));
+            }
+            output.line(&text::harmless(&line))?;
+        }
+        for line in ranks::traffic(&self.ranks) {
+            output.line(&line)?;
+        }
+        if let Some(deadlock) = deadlock {
+            output.line(&text::harmless(&deadlock.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn member_as_json(&self, (url, member, report): &(String, Member, JobReport)) -> Value {
+        json!({
+            "rank": member.rank,
+            "service": url,
+            "job": member.job.to_string(),
+            "state": report.state.name(),
+            "message": report.message,
+            "address": member.address,
+            "gateway": member.gateway,
+            "left": member.left,
+            "wait": ranks::wait_as_json(&self.ranks[&member.rank]),
+        })
+    }
+}

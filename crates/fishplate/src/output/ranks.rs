@@ -1,0 +1,86 @@
+//! What ranks do, as text and as JSON: who waits for whom, and what was exchanged.
+
+use std::collections::BTreeMap;
+
+use fishplate_formats::units;
+use fishplate_ranks::Rank;
+use fishplate_ranks::status::{Deadlock, KnownRank, Wait};
+use serde_json::{Value, json};
+
+/// What a rank waits for, in some words; empty if it does not.
+pub(crate) fn wait(known: &KnownRank) -> String {
+    let Some(wait) = waiting(known) else { return String::new() };
+    let seconds = wait.time().as_secs_f64();
+    let ranks: Vec<String> = wait.ranks.iter().map(Rank::to_string).collect();
+    let under_way = if wait.moving { ", which is under way" } else { "" };
+    let mut text = format!("waits {seconds:.1} s in {}{under_way}", wait.call);
+    // A call that names its one rank says it already.
+    if wait.all && !ranks.is_empty() {
+        text.push_str(&format!(", for {}", ranks.join(" and ")));
+    }
+    text
+}
+
+/// The same as JSON; null if it does not.
+pub(crate) fn wait_as_json(known: &KnownRank) -> Value {
+    waiting(known).map_or(Value::Null, |wait| {
+        json!({
+            "call": wait.call,
+            "seconds": wait.time().as_secs_f64(),
+            "ranks": wait.ranks,
+            "all": wait.all,
+            "underWay": wait.moving,
+        })
+    })
+}
+
+fn waiting(known: &KnownRank) -> Option<&Wait> {
+    known.status.as_ref()?.wait.as_ref().filter(|_| !known.ended)
+}
+
+/// A line for each pair of which the first has sent messages to the second.
+pub(crate) fn traffic(ranks: &BTreeMap<Rank, KnownRank>) -> Vec<String> {
+    let lines = pairs(ranks).map(|(from, to, messages, bytes)| {
+        format!("{from} -> {to}  messages: {messages}  {}", units::rounded(bytes))
+    });
+    lines.collect()
+}
+
+/// The same as JSON.
+pub(crate) fn traffic_as_json(ranks: &BTreeMap<Rank, KnownRank>) -> Value {
+    let pairs = pairs(ranks).map(
+        |(from, to, messages, bytes)| json!({ "from": from, "to": to, "messages": messages, "bytes": bytes }),
+    );
+    pairs.collect()
+}
+
+fn pairs(ranks: &BTreeMap<Rank, KnownRank>) -> impl Iterator<Item = (Rank, Rank, u64, u64)> {
+    ranks.iter().flat_map(|(&from, known)| {
+        let all = known.status.iter().flat_map(|status| &status.traffic);
+        all.filter(|of| of.messages > 0).map(move |of| (from, of.peer, of.messages, of.bytes))
+    })
+}
+
+/// A deadlock as JSON; null if there is none.
+pub(crate) fn deadlock_as_json(deadlock: Option<&Deadlock>) -> Value {
+    deadlock.map_or(Value::Null, |deadlock| {
+        let waits = deadlock.waits.iter().map(|(rank, call)| json!({ "rank": rank, "call": call }));
+        json!({
+            "cycle": deadlock.cycle,
+            "ended": deadlock.ended,
+            "waits": waits.collect::<Vec<_>>(),
+            "clientMayEndIt": deadlock.clients,
+        })
+    })
+}
+
+/// What all ranks of a launch did when it was ended.
+pub(crate) fn snapshot(ranks: &BTreeMap<Rank, KnownRank>) -> String {
+    let state = |known: &KnownRank| match (known.ended, wait(known)) {
+        (true, _) => "has ended".to_owned(),
+        (false, wait) if wait.is_empty() => "runs".to_owned(),
+        (false, wait) => wait,
+    };
+    let lines = ranks.iter().map(|(rank, known)| format!("rank {rank} {}", state(known)));
+    lines.chain(traffic(ranks)).collect::<Vec<_>>().join("\n")
+}

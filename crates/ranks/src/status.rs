@@ -1,0 +1,183 @@
+//! What a rank tells its launcher while it runs: what it sent to whom, and what it waits for once that takes long.
+//!
+//! - [`deadlock`]: what the statuses of several ranks say together
+
+pub mod deadlock;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::header::Rank;
+
+pub use deadlock::{Deadlock, KnownRank};
+
+/// A rank at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankStatus {
+    /// What it waits for; `None` if it computes, or has not waited for long.
+    pub wait: Option<Wait>,
+    /// SOAP clients can store messages at it, so a wait may be ended from outside.
+    pub clients: bool,
+    /// What it exchanged with whom; ranks with which it exchanged nothing are left out.
+    pub traffic: Vec<Traffic>,
+}
+
+/// What a rank waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The call, such as `recv from 3 tag 7`. Ranks are the domain's.
+    pub call: String,
+    /// Whose doing it needs.
+    pub ranks: Vec<Rank>,
+    /// All of them are needed; else one of them is enough.
+    pub all: bool,
+    /// It ends though no program does anything more: what it waits for is under way.
+    pub moving: bool,
+    /// For how long already, in milliseconds.
+    pub milliseconds: u64,
+}
+
+impl Wait {
+    /// For how long, when the status was told.
+    pub fn time(&self) -> Duration {
+        Duration::from_millis(self.milliseconds)
+    }
+}
+
+/// What a rank exchanged with another, since the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// The other one.
+    pub peer: Rank,
+    /// Messages that were sent to it.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames that were sent to it: messages, and the protocol's own.
+    pub sent: u64,
+    /// Frames of it that have come.
+    pub received: u64,
+}
+
+/// The longest line of a status in a domain of so many ranks, in bytes.
+pub fn longest_line(ranks: u32) -> usize {
+    const BESIDES: usize = 1024;
+    // A rank in the wait, and its traffic: five numbers.
+    const PER_RANK: usize = 11 + 11 + 4 * 21;
+    BESIDES + PER_RANK * ranks as usize
+}
+
+/// `CLIENTS TRAFFIC [MILLISECONDS ALL MOVING RANKS CALL]`: flags are 0 or 1, lists have commas or are `-`.
+impl fmt::Display for RankStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let traffic = self.traffic.iter().map(|of| {
+            format!("{}:{}:{}:{}:{}", of.peer, of.messages, of.bytes, of.sent, of.received)
+        });
+        write!(f, "{} {}", u8::from(self.clients), list(traffic))?;
+        let Some(wait) = &self.wait else { return Ok(()) };
+        let ranks = list(wait.ranks.iter().map(Rank::to_string));
+        let (all, moving) = (u8::from(wait.all), u8::from(wait.moving));
+        write!(f, " {} {all} {moving} {ranks} {}", wait.milliseconds, wait.call)
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() { "-".to_owned() } else { items.join(",") }
+}
+
+/// A line that is no status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is no status of a rank")]
+pub struct StatusError;
+
+impl FromStr for RankStatus {
+    type Err = StatusError;
+
+    fn from_str(line: &str) -> Result<Self, StatusError> {
+        let mut words = line.splitn(7, ' ');
+        let mut word = || words.next().ok_or(StatusError);
+        let clients = flag(word()?)?;
+        let traffic = items(word()?).map(traffic).collect::<Result<_, _>>()?;
+        let wait = match word() {
+            Err(StatusError) => None,
+            Ok(milliseconds) => Some(Wait {
+                milliseconds: number(milliseconds)?,
+                all: flag(word()?)?,
+                moving: flag(word()?)?,
+                ranks: items(word()?).map(number).collect::<Result<_, _>>()?,
+                call: call(word()?)?,
+            }),
+        };
+        Ok(Self { wait, clients, traffic })
+    }
+}
+
+fn items(word: &str) -> impl Iterator<Item = &str> {
+    word.split(',').filter(move |_| word != "-")
+}
+
+fn flag(word: &str) -> Result<bool, StatusError> {
+    match word {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(StatusError),
+    }
+}
+
+fn number<T: FromStr>(word: &str) -> Result<T, StatusError> {
+    word.parse().map_err(|_| StatusError)
+}
+
+fn traffic(item: &str) -> Result<Traffic, StatusError> {
+    let mut numbers = item.split(':');
+    let mut next = || numbers.next().ok_or(StatusError);
+    let peer = number(next()?)?;
+    let mut count = || next().and_then(number);
+    let (messages, bytes, sent, received) = (count()?, count()?, count()?, count()?);
+    match next() {
+        Ok(_) => Err(StatusError),
+        Err(StatusError) => Ok(Traffic { peer, messages, bytes, sent, received }),
+    }
+}
+
+/// It comes from a process that may be anybody's, and is shown to people.
+fn call(text: &str) -> Result<String, StatusError> {
+    let is_plain = |text: &str| text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if is_plain(text) && !text.is_empty() { Ok(text.to_owned()) } else { Err(StatusError) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_status_is_read_as_it_was_written(
+            clients: bool, waits: bool, all: bool, moving: bool, milliseconds: u64,
+            numbers in proptest::collection::vec(any::<(u32, u64, u64, u64, u64)>(), 0..5),
+        ) {
+            let traffic = numbers.iter().map(|&(peer, messages, bytes, sent, received)| {
+                Traffic { peer, messages, bytes, sent, received }
+            });
+            let ranks = numbers.iter().map(|numbers| numbers.0).collect();
+            let call = "recv from 3 tag 7".to_owned();
+            let wait = Wait { call, ranks, all, moving, milliseconds };
+            let status =
+                RankStatus { wait: waits.then_some(wait), clients, traffic: traffic.collect() };
+            let line = status.to_string();
+            prop_assert!(line.len() < longest_line(u32::try_from(numbers.len()).unwrap()));
+            prop_assert_eq!(line.parse(), Ok(status));
+        }
+
+        #[test]
+        fn any_line_is_a_status_or_none(line in "[-01 :,a-z]{0,40}") {
+            if let Ok(status) = line.parse::<RankStatus>() {
+                prop_assert_eq!(status.to_string().parse(), Ok(status));
+            }
+        }
+    }
+}

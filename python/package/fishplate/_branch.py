@@ -1,0 +1,110 @@
+"""Places in a run: a branch, and a number in it. They are the same each time the workflow runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import Task
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from .errors import BranchError
+
+
+class Branch:
+    """Calls that are made one after the other, by one thread or task.
+
+    A branch numbers its calls from 1; what goes on beside it has a branch of its own. So a place does not depend on
+    which of two branches is faster.
+    """
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._count = 0
+        self._numbers: dict[str, int] = {}
+        self._open: set[str] = set()
+        self._owner: tuple[threading.Thread, Task[Any] | None] | None = None
+
+    def take(self) -> str:
+        """The next place."""
+        self.own()
+        with self._lock:
+            self._count += 1
+            return self.child(str(self._count))
+
+    def numbered(self, name: str) -> str:
+        """The next place of that name, which is no call's."""
+        with self._lock:
+            self._numbers[name] = self._numbers.get(name, 0) + 1
+            return self.child(f"{name}.{self._numbers[name]}")
+
+    def child(self, name: str) -> str:
+        """A place or branch of this one."""
+        return f"{self.path}/{name}" if self.path else name
+
+    def own(self) -> None:
+        """Has the thread or task that asks be the one whose branch this is.
+
+        # Errors
+        `BranchError` if another one is, and goes on: which of the two comes first could not be told.
+        """
+        here = (threading.current_thread(), _task())
+        with self._lock:
+            owner, self._owner = self._owner, here
+            if owner is None or owner == here:
+                return
+            thread, task = owner
+            ended = not thread.is_alive() if task is None else task.done()
+            # A loop runs inside what its thread did before.
+            if not ended and not (thread is here[0] and task is None):
+                self._owner = owner
+                raise BranchError(
+                    f"branch {self.path or 'of the run'} belongs to another thread or task: call in "
+                    "`with run.branch(NAME):` there, or begin branches with `run.map` or `run.gather`, so that "
+                    "their places are the same each time"
+                )
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Branch]:
+        """A branch of that name, which nobody else may have at the same time."""
+        with self._lock:
+            if name in self._open:
+                raise BranchError(f"branch {name} is open already: what goes on side by side has names of its own")
+            self._open.add(name)
+        try:
+            yield Branch(self.numbered(name))
+        finally:
+            with self._lock:
+                self._open.discard(name)
+
+
+def _task() -> Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+class Branches:
+    """Which branch who asks is in."""
+
+    def __init__(self) -> None:
+        self._root = Branch()
+        self._current: ContextVar[Branch | None] = ContextVar("branch", default=None)
+
+    @property
+    def current(self) -> Branch:
+        return self._current.get() or self._root
+
+    @contextmanager
+    def entered(self, branch: Branch) -> Iterator[None]:
+        """Calls are made in this branch."""
+        token = self._current.set(branch)
+        try:
+            branch.own()
+            yield
+        finally:
+            self._current.reset(token)

@@ -1,0 +1,76 @@
+"""How a run goes on, where somebody can see it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ._progress import _in_notebook, counted, human
+
+if TYPE_CHECKING:
+    from ._run import Run
+
+PERIOD = 0.2
+"""Seconds between two looks."""
+
+
+class Picture:
+    """A line that is drawn anew as long as the run goes on."""
+
+    def __init__(self, run: Run, wanted: bool | None) -> None:
+        self._run = run
+        self._begun = time.monotonic()
+        self._closed = threading.Event()
+        self._notebook: Any = None
+        self._thread: threading.Thread | None = None
+        notebook = _in_notebook()
+        if wanted is False or not (wanted or notebook or sys.stderr.isatty()):
+            return
+        if notebook:
+            from IPython.display import display
+
+            self._notebook = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        self._thread = threading.Thread(target=self._draw, name="picture", daemon=True)
+        self._thread.start()
+
+    def line(self) -> str:
+        """The steps, what goes on, the measures of convergence, the time and the bytes."""
+        run, contents = self._run, self._run._journal.contents
+        last = [attempts[-1] for attempts in list(contents.attempts.values())]
+        ended = sum(attempt.outputs is not None for attempt in last)
+        failed = sum(attempt.fault is not None for attempt in last)
+        parts = [f"{run.name}: {counted(ended, 'step')} done" + (f", {failed} failed" if failed else "")]
+        now = time.time()
+        running = [f"{step._service._name} {now - step._begun:.0f} s" for step in list(run._live.values())]
+        if running:
+            more = f" and {len(running) - 3} more" if len(running) > 3 else ""
+            parts.append(", ".join(running[:3]) + more)
+        measures: dict[str, list[float]] = {}
+        for measure in list(contents.measures.values()):
+            measures.setdefault(measure.name, []).append(measure.value)
+        parts += [f"{name} {values[-1]:.3g} ({len(values)})" for name, values in measures.items()]
+        parts += [f"{time.monotonic() - self._begun:.0f} s", f"{human(sum(run.transferred))} by us"]
+        return " | ".join(parts)
+
+    def close(self) -> None:
+        """Draws it for the last time."""
+        if self._thread is not None and not self._closed.is_set():
+            self._closed.set()
+            self._thread.join()
+            self._show("\n")
+
+    def _draw(self) -> None:
+        while not self._closed.wait(PERIOD):
+            self._show("")
+
+    def _show(self, end: str) -> None:
+        line = self.line()
+        if self._notebook is not None:
+            self._notebook.update({"text/plain": line}, raw=True)
+            return
+        width = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\x1b[K{line[: width - 1]}{end}")
+        sys.stderr.flush()

@@ -1,0 +1,415 @@
+"""Runs of workflows: ordinary Python programs that can be killed, and go on where they were."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from datetime import datetime, timezone
+from functools import partial
+from html import escape
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self, TypeVar, Unpack
+from urllib.parse import urlsplit
+
+from . import _native, _report, _stored
+from ._branch import Branch, Branches
+from ._data import Reference, handle
+from ._endpoint import Endpoint
+from ._flow import blocking
+from ._journal import Attempt, Journal
+from ._move import _put
+from ._picture import Picture
+from ._run_service import AsyncRunService, RunService
+from ._service import Settings, _Options
+from ._slots import Slots
+from ._step import Step
+from .errors import Error, JournalMismatch, RunCancelled
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+AT_ONCE = 16
+"""Jobs of a run that a server has at once."""
+
+PATIENCE = 3600.0
+"""Seconds for which a server that is away is waited for."""
+
+NAME = 100
+"""Characters of a run's name."""
+
+
+class Run:
+    """A run of a workflow, which is this program.
+
+    >>> with fishplate.Run("crack-7") as run:
+    ...     mesher = run.service("http://mesh.example.org/mesher")
+    ...     mesh = mesher(size=0.5).mesh
+
+    What is called through it is journalled in its directory. Killed at any point and started again, the program takes
+    up where it was: calls that ended give what they gave, jobs that go on are waited for, and nothing runs twice.
+
+    - `directory`: where the journal is; `NAME.run` here, if nothing else is said.
+    - `at_once`: jobs that each server has at once; more wait.
+    - `retries`: how often a failed call is tried again.
+    - `reuse`: calls that were made before, in whatever run, give what they gave, as long as their server has it.
+    - `patience`: seconds for which a server that is away is waited for.
+    - `progress`: a line on the terminal or in the notebook that says how it goes on; `None`: if there is one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        at_once: int = AT_ONCE,
+        retries: int = 0,
+        reuse: bool = False,
+        patience: float = PATIENCE,
+        progress: bool | None = None,
+    ) -> None:
+        if not name or len(name) > NAME or not name.isprintable() or "/" in name:
+            raise ValueError(f"a run's name is 1 to {NAME} printable characters without /, not {name!r}")
+        _at_least_one(at_once)
+        self.name = name
+        self.directory = Path(f"{name}.run" if directory is None else directory).absolute()
+        self.patience = patience
+        self._journal = Journal(self.directory, name)
+        self._branches = Branches()
+        self._live: dict[str, Step] = {}
+        self._left: dict[str, Step] = {}
+        self._digests: dict[str, str] = {}
+        self._places: dict[str, Slots] = {}
+        self._defaults = (at_once, retries, reuse)
+        self._lock = threading.RLock()
+        self._cancelled = False
+        self._moved = _native.transferred()
+        _Termination.watch(self)
+        atexit.register(self._at_exit)
+        self._picture = Picture(self, progress)
+
+    # --- what is called ---
+
+    def service(
+        self,
+        url: str | Iterable[str],
+        *,
+        at_once: int | None = None,
+        retries: int | None = None,
+        reuse: bool | None = None,
+        **settings: Unpack[Settings],
+    ) -> RunService:
+        """The service at a URL, called through the run. Of several with the same interface the first answers that is
+        there, and a call that failed is tried again at the next. Nothing is asked before the first call.
+
+        `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
+        """
+        return RunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
+
+    def async_service(
+        self,
+        url: str | Iterable[str],
+        *,
+        at_once: int | None = None,
+        retries: int | None = None,
+        reuse: bool | None = None,
+        **settings: Unpack[Settings],
+    ) -> AsyncRunService:
+        """The same as `service`, for `await`."""
+        return AsyncRunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
+
+    def _endpoints(self, url: str | Iterable[str], settings: Settings) -> list[Endpoint]:
+        urls = [url] if isinstance(url, str) else list(url)
+        if not urls:
+            raise ValueError("a service has at least one URL")
+        return [Endpoint(one, settings) for one in urls]
+
+    def reopen(self) -> None:
+        """Has all calls that failed be made anew, also those from whose failure the workflow went on; before the first
+        call of a run that is resumed."""
+        for place, attempts in self._journal.contents.attempts.items():
+            if attempts[-1].fault is not None and not attempts[-1].reopened:
+                self._journal.append("reopened", place=place)
+
+    def _told(self, at_once: int | None, retries: int | None, reuse: bool | None) -> tuple[int | None, int, bool]:
+        _, own_retries, own_reuse = self._defaults
+        if at_once is not None:
+            _at_least_one(at_once)
+        return at_once, own_retries if retries is None else retries, own_reuse if reuse is None else reuse
+
+    def put(self, path: str | os.PathLike[str], url: str) -> Reference:
+        """Brings a file to a server, once in the run, and gives a reference to it."""
+
+        def bring() -> Any:
+            payload = blocking(_put(path, url, False, None, awaited=False))._payload
+            return blocking(_stored.stored(payload, self._journal.files))
+
+        told = self._once("put", f"put {Path(path).name} to {urlsplit(url).netloc}", bring)
+        payload = blocking(_stored.restored(told, self._journal.files))
+        reference = handle(payload, Path(path).name, awaited=False)
+        assert isinstance(reference, Reference)
+        return reference
+
+    # --- what is not the same each time ---
+
+    def value(self, make: Callable[[], T]) -> T:
+        """What a function gives, once in the run: numbers, texts, truth values, lists and dictionaries of them."""
+        name = getattr(make, "__qualname__", type(make).__name__)
+        made: T = self._once("value", f"value of {name}", make)
+        return made
+
+    def random(self) -> float:
+        """A number drawn at random, from 0 to below 1."""
+        return self.value(random.random)
+
+    def now(self) -> datetime:
+        """The time at which the run came here first, in UTC."""
+        return datetime.fromtimestamp(self.value(time.time), timezone.utc)
+
+    def _once(self, kind: str, name: str, make: Callable[[], Any]) -> Any:
+        self._check()
+        place = self._branches.current.take()
+        contents = self._journal.contents
+        past, called = contents.values.get(place), contents.last(place)
+        if called is not None or (past is not None and past["name"] != name):
+            was = _stored.shown(called.call, called.inputs) if called else (past or {})["name"]
+            raise JournalMismatch(
+                f"step {place} of run {self.name} was {was}; now it is {name}. The workflow was changed under the run"
+            )
+        if past is None:
+            # As it will be read: a tuple is a list from the first time on.
+            self._journal.append(kind, place=place, name=name, value=json.loads(json.dumps(make())))
+            past = contents.values[place]
+        return past["value"]
+
+    # --- side by side ---
+
+    @contextmanager
+    def branch(self, name: str) -> Iterator[None]:
+        """What is called in this block goes on beside what else the run does, in a thread or task:
+
+        >>> with run.branch("solid"):
+        ...     stress = solid(mesh=mesh).stress
+        """
+        if not name or not name.replace("-", "").replace("_", "").isalnum():
+            raise ValueError(f"a branch's name is letters, digits, - and _, not {name!r}")
+        with self._branches.current.opened(name) as branch, self._branches.entered(branch):
+            yield
+
+    def map(self, function: Callable[[T], S], items: Iterable[T], *, threads: int | None = None) -> list[S]:
+        """A function of each item, side by side in threads, each in a branch of its own; waits for all."""
+        parent = self._branches.current
+        place, listed = parent.take(), list(items)
+
+        def one(index: int, item: T) -> S:
+            with self._branches.entered(Branch(f"{place}[{index}]")):
+                return function(item)
+
+        with ThreadPoolExecutor(threads or max(1, min(len(listed), 4 * self._defaults[0]))) as pool:
+            futures = [pool.submit(copy_context().run, partial(one, *pair)) for pair in enumerate(listed)]
+            try:
+                return [future.result() for future in futures]
+            except BaseException as error:
+                for future in futures:
+                    future.cancel()
+                if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                    # So that threads do not wait for jobs that nobody wants.
+                    self.cancel()
+                raise
+
+    async def gather(self, *coroutines: Coroutine[Any, Any, T]) -> list[T]:
+        """Coroutines side by side, each in a branch of its own; waits for all, as `asyncio.gather` does."""
+        parent = self._branches.current
+        place = parent.take()
+
+        async def one(index: int, coroutine: Coroutine[Any, Any, T]) -> T:
+            with self._branches.entered(Branch(f"{place}[{index}]")):
+                return await coroutine
+
+        return list(await asyncio.gather(*(one(*pair) for pair in enumerate(coroutines))))
+
+    # --- what is told ---
+
+    def progress(self, name: str, value: float) -> None:
+        """A measure of convergence, such as `run.progress("residual", r)`: shown, and drawn in the report."""
+        if "/" in name:
+            raise ValueError(f"a measure's name has no /: {name!r}")
+        place = self._branches.current.numbered(name)
+        if place not in self._journal.contents.measures:
+            self._journal.append("progress", place=place, name=name, value=float(value))
+
+    def picture(self, path: str | os.PathLike[str], caption: str = "") -> None:
+        """An image (PNG, JPEG, SVG) for the report; it is copied."""
+        name = f"picture-{Path(path).name}"
+        shutil.copyfile(path, self.directory / name)
+        if (caption, name) not in self._journal.contents.pictures:
+            self._journal.append("picture", caption=caption, file=name)
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Writes what was done when and by whom into one HTML file, `report.html` in the run's directory if nothing else
+        is said; the servers are asked what their programs used."""
+        self._note_moved()
+        target = self.directory / "report.html" if path is None else Path(path)
+        _report.ask_used(self)
+        target.write_text(_report.page(self.directory, self._journal.contents), "utf-8")
+        return target
+
+    @property
+    def transferred(self) -> tuple[int, int]:
+        """Bytes that this process has sent and received since the run was begun or resumed."""
+        sent, received = _native.transferred()
+        return sent - self._moved[0], received - self._moved[1]
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name} in {self.directory}: {self._picture.line()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self._picture.line())}</pre>"
+
+    # --- its end ---
+
+    def cancel(self) -> list[str]:
+        """Ends the jobs of the run that go on, at all servers, and begins no more; gives their places. Resumed, the run
+        makes those calls anew. Also for a run whose program was killed: `fishplate.Run("crack-7").cancel()`."""
+        with self._lock:
+            self._cancelled = True
+            running = [attempts[-1] for attempts in self._journal.contents.attempts.values() if attempts[-1].is_open]
+            ended = []
+            # One after the other: an interpreter that ends starts no threads.
+            for attempt in running:
+                problem = self._end(attempt)
+                if problem is None:
+                    self._journal.append("cancelled", place=attempt.place)
+                    ended.append(attempt.place)
+                else:
+                    told = f"fishplate: step {attempt.place} of run {self.name} may go on at {attempt.url}: {problem}"
+                    print(told, file=sys.stderr)
+            return ended
+
+    def _end(self, attempt: Attempt) -> str | None:
+        """Kills the job of an attempt; why not, if it cannot be done."""
+        step, job = self._live.get(attempt.place) or self._left.get(attempt.place), attempt.job
+        try:
+            if step is not None and step._endpoint is not None:
+                native = step._endpoint.native
+            else:
+                native = _native.Service.connect(attempt.url).wait()
+            if job is None and step is not None and step._again is not None:
+                # Whether it arrived or not: now it is there, under its key, and is ended.
+                job = step._again().wait()
+                self._journal.append("accepted", place=attempt.place, job=job)
+            elif job is None and step is not None:
+                return None
+            if job is None:
+                return "the workflow was killed before it knew its job"
+            native.kill(job).wait()
+        except (Error, OSError) as error:
+            return str(error)
+        return None
+
+    def close(self, failure: BaseException | None = None) -> None:
+        """Lets go of the run; it can be resumed. Calls with which it `failure` ended are made anew then."""
+        with self._lock:
+            _Termination.leave(self)
+            self._picture.close()
+            for place in _failed_steps(failure):
+                last = self._journal.contents.last(place)
+                if last is not None and last.fault is not None and not last.reopened:
+                    self._journal.append("reopened", place=place)
+            self._note_moved()
+            self._journal.close()
+            atexit.unregister(self._at_exit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)) or _Termination.came:
+            self.cancel()
+        self.close(error)
+
+    def _at_exit(self) -> None:
+        failure = getattr(sys, "last_value", None)
+        if isinstance(failure, KeyboardInterrupt) or _Termination.came:
+            self.cancel()
+        self.close(failure)
+
+    def _note_moved(self) -> None:
+        sent, received = self.transferred
+        self._journal.append("left", sent=sent, received=received)
+
+    def _check(self) -> None:
+        if self._cancelled:
+            raise RunCancelled(f"run {self.name} was cancelled")
+
+    def _slots(self, endpoint: Endpoint, at_once: int | None) -> Slots:
+        """Those of a server, or of a service of it that was told how many."""
+        name = endpoint.server if at_once is None else endpoint.url
+        with self._lock:
+            if name not in self._places:
+                self._places[name] = Slots(at_once or self._defaults[0])
+            return self._places[name]
+
+
+def _at_least_one(at_once: int) -> None:
+    if at_once < 1:
+        raise ValueError(f"at_once is how many jobs a server has at once: at least 1, not {at_once}")
+
+
+class _Termination:
+    """SIGTERM, which ends a program at once unless somebody takes it, ends the open runs' jobs first."""
+
+    came = False
+    _open: set[Run] = set()
+
+    @classmethod
+    def watch(cls, run: Run) -> None:
+        """A run was opened."""
+        cls._open.add(run)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, cls._take)
+
+    @classmethod
+    def leave(cls, run: Run) -> None:
+        """A run was closed."""
+        cls._open.discard(run)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and not cls._open and signal.getsignal(signal.SIGTERM) == cls._take:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    @classmethod
+    def _take(cls, number: int, frame: FrameType | None) -> None:
+        cls.came = True
+        sys.exit(128 + number)
+
+
+def _failed_steps(failure: BaseException | None) -> set[str]:
+    """Places of the steps with which a workflow ended."""
+    found: set[str] = set()
+    seen: list[BaseException] = []
+    left = [failure]
+    while left:
+        error = left.pop()
+        if error is None or error in seen:
+            continue
+        seen.append(error)
+        if "step" in error.__dict__:
+            found.add(error.__dict__["step"])
+        left += [error.__cause__, error.__context__]
+        left += getattr(error, "exceptions", ())
+    return found
