@@ -8,7 +8,7 @@ use crate::service::{DataType, Operation, Parameter, Service, Signature};
 
 /// First segments of the addresses of a server that are no service's, and that no service may be called therefore: data by
 /// reference, counters, and probes.
-pub const RESERVED_NAMES: [&str; 5] = ["data", "metrics", "quota", "healthz", "readyz"];
+pub const RESERVED_NAMES: [&str; 6] = ["data", "domains", "metrics", "quota", "healthz", "readyz"];
 
 /// What a caller can ask of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -192,7 +192,7 @@ fn verbs_of(operation: &Operation) -> [VerbDefinition; 3] {
 }
 
 /// What `init` takes beside the operation's own inputs, of which none may be called so.
-pub fn rank_parameters() -> [Parameter; 5] {
+pub fn rank_parameters() -> [Parameter; 6] {
     let mut transport = Parameter::new("transport", DataType::String)
         .default("tcp")
         .help("What carries messages, the same for all ranks: tcp, or soap (calls of store).");
@@ -205,6 +205,9 @@ pub fn rank_parameters() -> [Parameter; 5] {
         Parameter::new("credential", DataType::String)
             .help("The domain's credential, 64 hexadecimal digits: the same for all of its ranks."),
         transport,
+        Parameter::new("direct", DataType::Bool).default("false").help(
+            "Whether ranks of other servers reach it at a port of its own, not through its server's.",
+        ),
     ]
 }
 

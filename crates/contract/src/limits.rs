@@ -258,6 +258,9 @@ limits! {
         /// idles, one more is refused with 503. A proxy has one address for all of its callers:
         /// [operating](../guides/operating.md)
         connections_per_peer: usize = 1024, Count > 0;
+        /// connections to ranks that pass through the server at once, each of two descriptors and at most 512 KiB
+        /// of memory; one more is refused with 503 (`QueueFull`), and its rank dials again
+        gateway_connections: usize = 4096, Count > 0;
         /// time to send a request's header, for TLS to come about, and idle time between requests
         header_timeout: Duration = Duration::from_secs(75), Time > 0;
         /// how long a body may bring nothing

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::descriptors;
+use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::transport::Transport;
 use fishplate_ranks::transport::shared_memory::{Segment, SharedMemory};
 use fishplate_ranks::transport::soap::{Endpoint, Soap};
@@ -79,9 +80,9 @@ fn sides(
 ) -> [Box<dyn Side>; 4] {
     let join = |domain: u8, listener: TcpListener, other: &str, segment: Option<Arc<Segment>>| {
         let settings = Settings::default();
-        let mut addresses = [const { Vec::new() }; 2];
-        addresses[rank as usize].push(listener.local_addr().expect("an address"));
-        addresses[1 - rank as usize].push(other.parse().expect("an address"));
+        let own = Address::of_sockets(&[listener.local_addr().expect("an address")]);
+        let mut addresses = [own, other.parse().expect("an address")];
+        addresses.rotate_right(rank as usize);
         let domain = DomainId::from_bytes([domain; 16]);
         let credential = Credential::from_bytes([6; 32]);
         let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).expect("an event"));
@@ -100,9 +101,9 @@ fn sides(
         let domain = DomainId::from_bytes([3; 16]);
         let endpoint = Endpoint::new(listener, &settings).expect("an endpoint");
         let own = endpoint.url(domain, rank, None).expect("an address");
-        let mut urls = [const { String::new() }; 2];
-        urls[rank as usize] = own;
-        urls[1 - rank as usize] = format!("http://{other}/domains/{domain}/{}", 1 - rank);
+        let other = format!("http://{other}/domains/{domain}/{}", 1 - rank);
+        let mut urls = [own, other].map(|url| url.parse().expect("an address"));
+        urls.rotate_right(rank as usize);
         let credential = Credential::from_bytes([6; 32]);
         let soap = Soap::new(domain, credential, rank, endpoint, &urls, &settings);
         let soap = Box::new(soap.expect("a transport"));

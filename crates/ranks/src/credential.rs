@@ -36,7 +36,7 @@ impl Credential {
     }
 
     /// Whether a text reveals this one; in constant time.
-    pub(crate) fn is(&self, text: &str) -> bool {
+    pub fn is(&self, text: &str) -> bool {
         text.parse::<Self>().is_ok_and(|other| self.verify(&[], &other.prove(&[])))
     }
 
@@ -47,7 +47,7 @@ impl Credential {
     }
 
     /// Whether a text is that; in constant time.
-    pub(crate) fn is_token(&self, text: &str, domain: DomainId, rank: Rank) -> bool {
+    pub fn is_token(&self, text: &str, domain: DomainId, rank: Rank) -> bool {
         from_hex::<PROOF_SIZE>(text)
             .is_some_and(|proof| self.verify(&token_text(domain, rank), &proof))
     }

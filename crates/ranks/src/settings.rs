@@ -1,5 +1,6 @@
 //! Limits and times of message passing.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fishplate_contract::limits::DEFAULTS;
@@ -7,6 +8,7 @@ use fishplate_contract::limits::DEFAULTS;
 use crate::collective::Algorithms;
 use crate::collective::algorithm;
 use crate::error::{Error, Result};
+use crate::transport::tls::CA_FILE;
 
 /// The environment variable that sets limits: `eager_limit=65536,peer_timeout=500`, in bytes and milliseconds.
 pub const VARIABLE: &str = "FISHPLATE_LIMITS";
@@ -38,6 +40,8 @@ pub struct Settings {
     pub soap_clients: usize,
     /// How collective operations of communicators go that nobody names others for: the same at all ranks.
     pub algorithms: Algorithms,
+    /// Authorities in PEM that are trusted beside the system's when gateways are reached over TLS.
+    pub ca_file: Option<PathBuf>,
     /// A wait that lasts longer is told to the launcher; what was sent, as often at most.
     pub long_wait: Duration,
 }
@@ -56,15 +60,17 @@ impl Default for Settings {
             receive_wait: DEFAULTS.receive_wait,
             soap_clients: DEFAULTS.soap_clients,
             algorithms: Algorithms::default(),
+            ca_file: None,
             long_wait: DEFAULTS.long_wait,
         }
     }
 }
 
 impl Settings {
-    /// With the limits that [`VARIABLE`] of this process's environment sets, and the algorithms that
-    /// [`algorithm::VARIABLE`] names.
+    /// With the limits that [`VARIABLE`] of this process's environment sets, the algorithms that
+    /// [`algorithm::VARIABLE`] names, and the file that [`CA_FILE`] names.
     pub fn with_environment(mut self) -> Result<Self> {
+        self.ca_file = std::env::var_os(CA_FILE).map(PathBuf::from).or(self.ca_file);
         if let Ok(text) = std::env::var(algorithm::VARIABLE) {
             self.algorithms = text.parse().map_err(|error| Error::Join {
                 problem: format!("{} is wrong: {error}", algorithm::VARIABLE),

@@ -6,16 +6,20 @@
 //! - [`shared_memory`]: rings in memory that processes of one host share
 //! - [`soap`]: calls of the receiver's operation `store`
 //!
-//! What those over sockets have in common: `outgoing` (frames that are kept and repeated), `poller` (epoll, and how a waiting thread is
-//! woken), `socket`.
+//! What those over sockets have in common: [`route`] (ways to a process, directly or through a gateway), `outgoing` (frames that are kept and
+//! repeated), `stream` (a connection that was dialled) and `tls`, `poller` (epoll, and how a waiting thread is woken), `socket`, `url`.
 
 pub mod local;
 mod outgoing;
 mod poller;
+pub mod route;
 pub mod shared_memory;
 pub mod soap;
 mod socket;
+mod stream;
 pub mod tcp;
+pub mod tls;
+pub mod url;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,11 @@
 //! Communication domains that have ranks here (paper 002, section 3.2): whose they are, which job is which rank, where ranks are
-//! reached. In memory: a server that is started anew knows no domain of before, whose ranks go on without it.
+//! reached. In memory, but for what their gateway needs: a server that is started anew knows no domain of before, whose ranks go on and are reached
+//! through it.
 //!
+//! - `locations`: where ranks listen, on disk
 //! - [`rendezvous`]: what ranks say to their server, over a Unix socket
 
+mod locations;
 pub mod rendezvous;
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +20,10 @@ use fishplate_ranks::launch::rendezvous::{Address, ServerMessage};
 use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
 use fishplate_ranks::status::{KnownRank, RankStatus};
 use fishplate_ranks::{Credential, DomainId, Rank};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+
+pub(crate) use self::locations::Location;
+use self::locations::Locations;
 
 /// The name by which programs ask for the MPI library (MPI 5.0, chapter 20).
 const LIBRARY: &str = "libmpi_abi.so.1";
@@ -29,6 +35,9 @@ pub struct Domains {
     directory: PathBuf,
     /// How long a domain that nobody uses is kept.
     retention: Duration,
+    /// Bounds the connections of the gateway.
+    passages: Arc<Semaphore>,
+    locations: Locations,
     all: Mutex<HashMap<DomainId, DomainEntry>>,
     /// The socket, once there is one.
     socket: tokio::sync::OnceCell<PathBuf>,
@@ -85,6 +94,8 @@ pub struct NewRank {
     pub credential: Credential,
     /// What carries messages.
     pub transport: TransportKind,
+    /// Others reach it at a port of its own, not through its server's.
+    pub direct: bool,
 }
 
 fn wrong(parameter: &str, what: impl Into<String>) -> Fault {
@@ -100,9 +111,11 @@ fn no_such_domain(domain: DomainId) -> Fault {
 
 impl Domains {
     /// None yet.
-    pub fn new(directory: PathBuf, retention: Duration) -> Arc<Self> {
+    pub fn new(directory: PathBuf, retention: Duration, passages: usize) -> Arc<Self> {
         let (all, socket) = (Mutex::default(), tokio::sync::OnceCell::new());
-        Arc::new(Self { directory, retention, all, socket })
+        let locations = Locations::new(directory.join("locations"));
+        let passages = Arc::new(Semaphore::new(passages.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Self { directory, retention, passages, locations, all, socket })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<DomainId, DomainEntry>> {
@@ -118,7 +131,13 @@ impl Domains {
         let is_used = |entry: &DomainEntry| {
             entry.used.elapsed() < self.retention || entry.members.values().any(|of| of.connected)
         };
-        all.retain(|_, entry| is_used(entry));
+        all.retain(|domain, entry| {
+            let is_used = is_used(entry);
+            if !is_used {
+                self.locations.remove(*domain);
+            }
+            is_used
+        });
         let entry = all.entry(domain).or_insert_with(|| DomainEntry {
             owner: owner.clone(),
             credential: None,
@@ -160,7 +179,7 @@ impl Domains {
             let what = "this server can't listen to ranks; its log has more";
             Fault::new(FaultCode::Internal, what)
         })?;
-        let NewRank { domain, rank, ranks, transport, ref credential } = *new;
+        let NewRank { domain, rank, ranks, transport, ref credential, .. } = *new;
         self.with(domain, owner, |entry| {
             if entry.credential.get_or_insert_with(|| credential.clone()) != credential {
                 let what = "the ranks of a domain have one credential, and this is another one";
@@ -234,7 +253,25 @@ impl Domains {
         let mut all = self.lock();
         if all.get(&domain).is_some_and(|entry| entry.owner == *owner) {
             all.remove(&domain);
+            self.locations.remove(domain);
         }
+    }
+
+    /// Places for connections of the gateway.
+    pub(crate) fn passages(&self) -> Arc<Semaphore> {
+        self.passages.clone()
+    }
+
+    /// What a gateway knows of a rank; `None` if its domain is not here.
+    pub(crate) fn locate(&self, domain: DomainId, rank: Rank) -> Option<Location> {
+        let all = self.lock();
+        let Some(entry) = all.get(&domain) else {
+            drop(all);
+            return self.locations.read(domain, rank);
+        };
+        let member = entry.members.get(&rank).filter(|member| member.connected);
+        let at = member.and_then(|member| member.address.as_ref()?.socket());
+        Some(Location { credential: entry.credential.clone()?, at })
     }
 
     /// A directory in which programs find the MPI library.

@@ -43,6 +43,8 @@ pub struct Settings {
     /// Addresses of this machine at which ranks are reached, in the order in which others try them; none: only ranks of
     /// this machine reach each other.
     pub rank_addresses: Vec<IpAddr>,
+    /// Authorities in PEM that ranks trust beside the system's, where they reach other servers.
+    pub rank_ca: Option<PathBuf>,
     /// The library of the MPI ABI, to which programs of ranks are led.
     pub mpi_library: Option<PathBuf>,
     /// Limits on messages.
@@ -69,6 +71,8 @@ pub struct Settings {
     pub max_connections: usize,
     /// Connections of one peer's address at once.
     pub connections_per_peer: usize,
+    /// Connections to ranks that pass through the server at once.
+    pub gateway_connections: usize,
     /// How long a connection may take to send a request's header, and may idle between requests.
     pub header_timeout: Duration,
     /// How long a body may stall.
@@ -148,6 +152,7 @@ impl Settings {
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
             rank_addresses: Vec::new(),
+            rank_ca: None,
             mpi_library: None,
             wire: WireLimits::default(),
             message_memory: DEFAULTS.message_memory,
@@ -160,6 +165,7 @@ impl Settings {
             function_memory: DEFAULTS.function_memory,
             max_connections: DEFAULTS.max_connections,
             connections_per_peer: DEFAULTS.connections_per_peer,
+            gateway_connections: DEFAULTS.gateway_connections,
             header_timeout: DEFAULTS.header_timeout,
             body_stall: DEFAULTS.body_stall,
             body_rate: DEFAULTS.body_rate,
@@ -387,6 +393,7 @@ impl Limits {
             "function_memory" => &mut faces.function_memory,
             "max_connections" => &mut faces.max_connections,
             "connections_per_peer" => &mut faces.connections_per_peer,
+            "gateway_connections" => &mut faces.gateway_connections,
             "header_timeout" => &mut faces.header_timeout,
             "body_stall" => &mut faces.body_stall,
             "body_rate" => &mut faces.body_rate,

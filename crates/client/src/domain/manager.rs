@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::server::{DomainServer, DomainStatus};
+use super::server::{DomainServer, DomainStatus, Member};
 use super::{DomainError, failed};
 use crate::arguments::{ArgumentWord, load};
 use crate::error::Error;
@@ -45,6 +45,8 @@ pub struct DomainPlan {
     pub credential: String,
     /// What carries messages: `tcp` or `soap`.
     pub transport: String,
+    /// Ranks of different servers reach each other at ports of their own; else through their servers.
+    pub direct: bool,
     /// Its ranks.
     pub instances: Vec<Instances>,
     /// How long places are asked for where they are taken.
@@ -78,6 +80,15 @@ struct StartedRank {
     rank: u32,
     part: usize,
     job: JobId,
+}
+
+/// Where a rank is reached.
+#[derive(Clone, Debug)]
+struct Reached {
+    /// From ranks of its own server, and from all if it has a port of its own.
+    address: String,
+    /// From others.
+    gateway: Option<String>,
 }
 
 /// How far a domain is.
@@ -254,6 +265,7 @@ impl Manager {
                 ("ranks", self.ranks.to_string()),
                 ("credential", self.plan.credential.clone()),
                 ("transport", self.plan.transport.clone()),
+                ("direct", self.plan.direct.to_string()),
             ];
             let of_rank = of_rank.map(|(name, text)| Argument::text(name, text)).into_iter();
             let arguments = of_rank.chain(part.arguments.clone()).collect();
@@ -288,7 +300,7 @@ impl Manager {
             sleep(pause).await;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
-        if let Err(error) = self.tell_addresses(addresses.into_values().collect()).await
+        if let Err(error) = self.tell_addresses(&addresses).await
             && !lock(progress).ending
         {
             return error;
@@ -297,20 +309,29 @@ impl Manager {
     }
 
     /// Looks who has joined.
-    async fn look(&self, addresses: &mut BTreeMap<u32, String>) -> Result<(), DomainError> {
+    async fn look(&self, addresses: &mut BTreeMap<u32, Reached>) -> Result<(), DomainError> {
         for (url, server) in &self.servers {
             let looked = server.members(&self.plan.id).await;
             let members = looked.map_err(failed(url, "it can't be asked for its ranks"))?;
-            addresses.extend(members.into_iter().filter_map(|of| Some((of.rank, of.address?))));
+            addresses.extend(members.into_iter().filter_map(|of| {
+                let Member { rank, address, gateway, .. } = of;
+                Some((rank, Reached { address: address?, gateway }))
+            }));
         }
         Ok(())
     }
 
-    async fn tell_addresses(&self, addresses: Vec<String>) -> Result<(), DomainError> {
-        if addresses.len() < self.ranks as usize {
+    async fn tell_addresses(&self, reached: &BTreeMap<u32, Reached>) -> Result<(), DomainError> {
+        if reached.len() < self.ranks as usize {
             return Ok(());
         }
         for (url, server) in &self.servers {
+            let from_there = |(rank, Reached { address, gateway }): (&u32, &Reached)| {
+                let is_near = self.part_of(*rank).is_some_and(|part| part.server == *url);
+                let gateway = gateway.as_ref().filter(|_| !is_near && !self.plan.direct);
+                gateway.unwrap_or(address).clone()
+            };
+            let addresses: Vec<String> = reached.iter().map(from_there).collect();
             let told = server.connect(&self.plan.id, &addresses).await;
             told.map_err(failed(url, "its ranks can't be told of the others"))?;
         }

@@ -28,6 +28,8 @@ pub struct Member {
     pub job: JobId,
     /// Where it is reached, once it has joined.
     pub address: Option<String>,
+    /// Where ranks of other servers reach it through its own, once it has joined.
+    pub gateway: Option<String>,
     /// It has left in order.
     pub left: bool,
 }
@@ -143,6 +145,7 @@ impl DomainServer {
                 service: fields.text("service")?.to_owned(),
                 job: fields.job("job")?,
                 address: fields.find("address").map(str::to_owned),
+                gateway: fields.find("gateway").map(str::to_owned),
                 left: fields.flag("left")?,
             })
         };

@@ -109,6 +109,9 @@ pub(crate) struct HowArgs {
     /// Put the results of each rank into DIR/RANK
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    /// Have ranks of different servers reach each other at ports of their own, not through their servers' ports
+    #[arg(long)]
+    direct: bool,
 }
 
 // A domain, and where to look for it.

@@ -15,6 +15,7 @@ use fishplate_formats::units;
 use fishplate_launch::{Cause, Launch, Program, Report, library};
 use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::settings;
+use fishplate_ranks::transport::tls::CA_FILE;
 
 use super::domain::HowArgs;
 use super::domain::file::{DomainPart, ServiceChoice};
@@ -180,13 +181,14 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
         inputs: inputs.clone(),
     });
     let credentials = Credentials::of_user();
+    let ca_file = std::env::var_os(CA_FILE).map(PathBuf::from);
     // Memory is shared on one host only.
     let transport = TransportKind::from_name(&args.transport);
     let transport = transport.filter(|kind| *kind == TransportKind::Soap);
     Ok(DomainRun {
         transport: transport.unwrap_or(TransportKind::Tcp),
         parts: parts.collect(),
-        settings: Settings { credentials, ..Settings::default() },
+        settings: Settings { credentials, ca_file, ..Settings::default() },
         label: args.label,
         keep_going: args.keep_going,
         time: args.timeout,

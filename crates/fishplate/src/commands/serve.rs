@@ -116,10 +116,13 @@ pub(crate) struct ServeArgs {
     /// several times
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
-    /// Address of this machine at which ranks on other servers reach those of this one; may stand several times: they are tried
-    /// in this order [default: those at which the server listens]
+    /// Address of this machine at which ranks on other servers reach those of this one that have ports of their own (`--direct`);
+    /// may stand several times: they are tried in this order [default: those at which the server listens]
     #[arg(long, value_name = "ADDRESS")]
     rank_address: Vec<IpAddr>,
+    /// PEM file of authorities that ranks of this server trust, beside the system's, where they reach other servers
+    #[arg(long, value_name = "FILE")]
+    rank_ca: Option<PathBuf>,
     #[command(flatten)]
     hosting: HostingArgs,
     /// The program's command line with typed slots
@@ -187,6 +190,10 @@ impl ServeArgs {
         limits.faces.jwt = self.jwt.settings()?;
         limits.faces.allow_hosts.clone_from(&self.allow_host);
         limits.faces.client_certificates = self.tls_client_ca.is_some();
+        let absolute = |file: &PathBuf| {
+            std::path::absolute(file).with_context(|| format!("cannot use {}", file.display()))
+        };
+        limits.faces.rank_ca = self.rank_ca.as_ref().map(absolute).transpose()?;
         limits.faces.mpi_library = super::run::mpi_library()?;
         Ok(limits)
     }

@@ -8,6 +8,7 @@ use fishplate_client::{Error, Service, Settings};
 use fishplate_contract::{Argument, FaultCode};
 use serde_json::Value;
 
+use crate::gateway::STOP;
 use crate::processes::is_alive;
 use crate::ranks::PROGRAM;
 use crate::run::{Said, User, ended};
@@ -15,11 +16,13 @@ use crate::server::{Server, interrupt, until};
 use crate::soap::{Version, key_header, post, wrapper};
 
 /// A service `ring` whose program is a rank of the tests' own programs.
-fn server(max: u32, options: &[&str]) -> Server {
+pub(crate) fn server(max: u32, options: &[&str]) -> Server {
     let mut server = Server::prepare();
     let tests = std::env::current_exe().unwrap();
     let tests = tests.to_str().unwrap();
-    let script = format!("{PROGRAM}=$1 exec {tests} --exact ranks::program --ignored --nocapture");
+    let script = format!(
+        "{PROGRAM}=$1 {STOP}=DIR/stop exec {tests} --exact ranks::program --ignored --nocapture"
+    );
     server.script("program", &script);
     let description = format!(
         "name = 'ring'\ncommand = './program [in val what:string]'\n[ranks]\nmax = {max}\n"
@@ -29,13 +32,13 @@ fn server(max: u32, options: &[&str]) -> Server {
     server
 }
 
-fn hosts(servers: &[&Server], ranks: u32) -> String {
+pub(crate) fn hosts(servers: &[&Server], ranks: u32) -> String {
     let hosts: Vec<String> = servers.iter().map(|of| format!("{}:{ranks}", of.url())).collect();
     hosts.join(",")
 }
 
 /// States of all jobs of a server.
-fn states(user: &User, server: &Server) -> Vec<String> {
+pub(crate) fn states(user: &User, server: &Server) -> Vec<String> {
     let jobs = user.json(&["jobs", server.url()]);
     let jobs = jobs["jobs"].as_array().unwrap().iter();
     jobs.map(|job| job["state"].as_str().unwrap().to_owned()).collect()

@@ -22,6 +22,7 @@ mod environment;
 mod forms;
 mod full_disk;
 mod functions;
+mod gateway;
 mod guides;
 mod hosts;
 mod limits;

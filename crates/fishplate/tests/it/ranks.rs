@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 use fishplate_ranks::launch::Client;
 use fishplate_ranks::{ANY_SOURCE, Error, Operation, Settings};
@@ -11,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::gateway;
 use crate::server::until;
 use crate::skipped::skipped;
 
@@ -22,7 +24,10 @@ pub(crate) const PROGRAM: &str = "FISHPLATE_TEST_RANKS";
 #[ignore = "a program of the tests beside it"]
 fn program() {
     let Ok(name) = std::env::var(PROGRAM) else { return };
-    let client = Client::join(Settings::default()).unwrap();
+    // However long it takes to start a server anew.
+    let patient = Settings { peer_timeout: Duration::from_secs(60), ..Settings::default() };
+    let settings = if name == "stream" { patient } else { Settings::default() };
+    let client = Client::join(settings).unwrap();
     let world = client.process().world();
     let (rank, size) = (world.rank(), world.size());
     match name.as_str() {
@@ -35,6 +40,14 @@ fn program() {
         "waits" => {
             println!("\nready {}", std::process::id());
             let _ = world.recv(&mut [0u8], ANY_SOURCE, 1);
+        }
+        "stream" => {
+            gateway::stream(&world);
+            client.leave();
+        }
+        "slow" => {
+            gateway::slow(&world);
+            client.leave();
         }
         // Each waits for the next one.
         "circle" => {

@@ -250,6 +250,13 @@ impl Server {
         self.start(&self.address().to_string());
     }
 
+    /// The same with another value of an option that it has.
+    pub(crate) fn restart_with(&mut self, option: &str, value: &str) {
+        let at = self.arguments.iter().position(|word| word == option).expect("it has the option");
+        value.clone_into(&mut self.arguments[at + 1]);
+        self.restart();
+    }
+
     /// How often the script has run: it appends a line to `DIR/runs`.
     pub(crate) fn runs(&self) -> usize {
         fs::read_to_string(self.path("runs")).unwrap_or_default().lines().count()

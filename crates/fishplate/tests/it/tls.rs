@@ -16,13 +16,13 @@ use crate::server::{Server, until};
 use crate::soap::connect;
 
 /// An authority, and the PEM of its certificate.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(crate) pem: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "an authority of the tests");
@@ -32,7 +32,11 @@ impl Authority {
     }
 
     /// A certificate and its key, in PEM, for a host or a client.
-    fn issue(&self, host: &str, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
+    pub(crate) fn issue(
+        &self,
+        host: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (String, String) {
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
         change(&mut params);
         let key = KeyPair::generate().unwrap();

@@ -81,15 +81,10 @@ impl Client {
             return Err(Error::Join { problem });
         }
         if let Some(endpoint) = endpoint {
-            let urls: Vec<String> = addresses.iter().map(Address::to_string).collect();
-            let soap = Soap::new(domain, credential, rank, endpoint, &urls, &settings)?;
+            let soap = Soap::new(domain, credential, rank, endpoint, &addresses, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
             return Ok(Self::launched(process, launcher, environment));
         }
-        let addresses: Option<Vec<_>> = addresses.iter().map(Address::sockets).collect();
-        let addresses = addresses.ok_or_else(|| Error::Join {
-            problem: "a rank is reached by something else than TCP".to_owned(),
-        })?;
         let tcp = |event| {
             Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
         };

@@ -19,8 +19,11 @@ pub const LONGEST_LINE: usize = 1024;
 /// The longest address, in bytes.
 pub const LONGEST_ADDRESS: usize = 512;
 
-/// Where a rank is reached: a word that only ranks read. For TCP it is one or more sockets, separated by commas, in the order in
-/// which they are tried; for SOAP a URL.
+/// What stands before the URL of a gateway, which passes connections on.
+pub(crate) const UPGRADE: &str = "upgrade+";
+
+/// Where a rank is reached: a word that only ranks read, and their gateway. It is one or more alternatives, separated by commas, in the order in
+/// which they are tried ([`crate::transport::route`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address(String);
 
@@ -37,9 +40,22 @@ impl Address {
         })
     }
 
-    /// Its sockets, if it is of TCP.
-    pub fn sockets(&self) -> Option<Vec<SocketAddr>> {
-        self.0.split(',').map(|one| one.parse().ok()).collect()
+    /// One that is reached through the gateway that has it at a URL, whatever its transport.
+    pub fn through_gateway(url: &str) -> crate::Result<Self> {
+        Self::of_url(&format!("{UPGRADE}{url}"))
+    }
+
+    /// Its alternatives, in their order.
+    pub fn alternatives(&self) -> impl Iterator<Item = &str> {
+        self.0.split(',')
+    }
+
+    /// The first socket at which the rank itself listens, if its address says so without a name.
+    pub fn socket(&self) -> Option<SocketAddr> {
+        self.alternatives().find_map(|one| {
+            let of_url = one.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+            of_url.unwrap_or(one).parse().ok()
+        })
     }
 }
 
@@ -205,7 +221,9 @@ mod tests {
                 prop_assert!(message.to_string().len() < LONGEST_LINE);
                 prop_assert_eq!(message.to_string().parse(), Ok(message));
             }
-            prop_assert_eq!(Address::of_sockets(&addresses).sockets(), Some(addresses.clone()));
+            let word = Address::of_sockets(&addresses);
+            let told: Vec<_> = word.alternatives().map(|one| one.parse().unwrap()).collect();
+            prop_assert_eq!((told, word.socket()), (addresses.clone(), Some(addresses[0])));
             let addresses = vec![Address::of_sockets(&addresses), Address::of_sockets(&addresses[..1])];
             for message in [ServerMessage::Ranks(addresses), ServerMessage::Refused("no more".to_owned())] {
                 prop_assert_eq!(message.to_string().parse(), Ok(message));

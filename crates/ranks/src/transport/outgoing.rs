@@ -4,14 +4,15 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame, Payload};
 use crate::header::{Rank, RequestId};
 use crate::transport::poller::Poller;
-use crate::transport::socket::{dial, is_transient};
+use crate::transport::route::Route;
+use crate::transport::socket::is_transient;
+use crate::transport::stream::Stream;
 
 /// Buffers in one `writev`.
 const VECTORS: usize = 64;
@@ -45,7 +46,7 @@ pub(super) trait Protocol: Debug {
     fn begin(&mut self) {}
 
     /// Reads what the receiver says, and takes what is whole out of `bytes`.
-    fn hear(&mut self, stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Heard>;
+    fn hear(&mut self, stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard>;
 }
 
 /// What a receiver said.
@@ -76,18 +77,18 @@ enum Connection {
     /// None; one is tried for at this time.
     Broken(Instant),
     /// Since then.
-    Connecting(TcpStream, Instant),
+    Connecting(Stream, Instant),
     /// Connected, since then, and nothing was heard yet. Its system has accepted, so the process lives, though it
     /// may be stopped or compute.
-    Unconfirmed(TcpStream, Instant),
-    Ready(TcpStream),
+    Unconfirmed(Stream, Instant),
+    Ready(Stream),
     /// None any more: the other process has failed, or left.
     Closed,
 }
 
 impl Connection {
     /// Where frames are written.
-    fn writable<P: Protocol>(&mut self) -> Option<&mut TcpStream> {
+    fn writable<P: Protocol>(&mut self) -> Option<&mut Stream> {
         match self {
             Self::Ready(stream) => Some(stream),
             Self::Unconfirmed(stream, _) if P::SPEAKS_FIRST => Some(stream),
@@ -110,8 +111,8 @@ impl<H: AsRef<[u8]>> Kept<H> {
 
 #[derive(Debug)]
 pub(super) struct Outgoing<P: Protocol> {
-    /// Where the process may be reached, and which of them is tried.
-    addresses: Vec<SocketAddr>,
+    /// How the process may be reached, and which way is tried.
+    routes: Vec<Route>,
     at: usize,
     /// Of its socket, to the poller.
     token: u64,
@@ -149,14 +150,9 @@ pub(super) fn attend<P: Protocol>(
 }
 
 impl<P: Protocol> Outgoing<P> {
-    pub(super) fn new(
-        addresses: Vec<SocketAddr>,
-        token: u64,
-        protocol: P,
-        timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(routes: Vec<Route>, token: u64, protocol: P, timeout: Duration) -> Self {
         Self {
-            addresses,
+            routes,
             at: 0,
             token,
             protocol,
@@ -230,19 +226,23 @@ impl<P: Protocol> Outgoing<P> {
     /// Its socket is ready for something. Requests whose frames are acknowledged go into `sent`.
     pub(super) fn ready(&mut self, poller: &Poller, sent: &mut Vec<RequestId>) {
         if let Connection::Connecting(stream, _) = &mut self.connection {
-            let connected = stream.take_error().and_then(|error| error.map_or(Ok(()), Err));
-            match (connected, std::mem::replace(&mut self.connection, Connection::Idle)) {
-                (Ok(()), Connection::Connecting(stream, _)) => {
-                    if let Err(error) = poller.modify(&stream, self.token, false) {
-                        return self.fall(&error);
-                    }
+            let opened = stream.open().and_then(|is_open| {
+                poller.modify(&*stream, self.token, stream.wants_write())?;
+                Ok(is_open)
+            });
+            match (opened, std::mem::replace(&mut self.connection, Connection::Idle)) {
+                (Ok(true), Connection::Connecting(stream, _)) => {
                     self.connection = Connection::Unconfirmed(stream, Instant::now());
-                    self.flush(poller);
                 }
-                (Err(error), _) => self.fall(&error),
-                _ => {}
+                (Ok(_), connecting) => {
+                    self.connection = connecting;
+                    return;
+                }
+                (Err(error), connecting) => {
+                    self.connection = connecting;
+                    return self.fall(&error);
+                }
             }
-            return;
         }
         if let Err(error) = self.read(sent) {
             return self.fall(&error);
@@ -295,8 +295,8 @@ impl<P: Protocol> Outgoing<P> {
             Connection::Unconfirmed(_, since) if !P::SPEAKS_FIRST || !self.kept.is_empty() => since,
             _ => return None,
         };
-        let addresses = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
-        (addresses > 1).then(|| since + self.timeout / (addresses + 1))
+        let routes = u32::try_from(self.routes.len()).unwrap_or(u32::MAX);
+        (routes > 1).then(|| since + self.timeout / (routes + 1))
     }
 
     fn given_up_at(&self) -> Option<Instant> {
@@ -320,9 +320,8 @@ impl<P: Protocol> Outgoing<P> {
 
     fn connect(&mut self, poller: &Poller) {
         self.lost_since.get_or_insert_with(Instant::now);
-        let address = self.addresses.get(self.at).copied();
-        let address = address.ok_or_else(|| ErrorKind::AddrNotAvailable.into());
-        match address.and_then(|address| dial(address, self.timeout)).and_then(|stream| {
+        let route = self.routes.get(self.at).ok_or_else(|| ErrorKind::AddrNotAvailable.into());
+        match route.and_then(|route| Stream::dial(route, self.timeout)).and_then(|stream| {
             poller.add(&stream, self.token, true)?;
             Ok(stream)
         }) {
@@ -344,7 +343,7 @@ impl<P: Protocol> Outgoing<P> {
         if matches!(self.connection, Connection::Ready(_)) {
             self.connection = Connection::Broken(now);
         } else {
-            self.at = (self.at + 1) % self.addresses.len().max(1);
+            self.at = (self.at + 1) % self.routes.len().max(1);
             self.connection = Connection::Broken(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
@@ -363,19 +362,28 @@ impl<P: Protocol> Outgoing<P> {
         else {
             return Ok(());
         };
-        let count = match stream.read(&mut bytes) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => count,
-            Err(error) if is_transient(&error) => return Ok(()),
-            Err(error) => return Err(error),
+        let before = self.partial.len();
+        let ended = loop {
+            match stream.read(&mut bytes) {
+                Ok(0) => break Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.partial.extend_from_slice(&bytes[..count]),
+                Err(error) if is_transient(&error) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            if !stream.reads_ahead() {
+                break Ok(());
+            }
         };
-        self.partial.extend_from_slice(&bytes[..count]);
+        // What came before the end counts.
+        if self.partial.len() == before {
+            return ended;
+        }
         let heard = self.protocol.hear(stream, &mut self.partial)?;
         if heard.confirmed {
             self.connection = match std::mem::replace(&mut self.connection, Connection::Idle) {
                 Connection::Unconfirmed(stream, _) => {
-                    if self.addresses.len() > 1 {
-                        let address = self.addresses[self.at];
+                    if self.routes.len() > 1 {
+                        let address = self.routes[self.at].socket;
                         tracing::info!(rank = self.token, %address, "connected");
                     }
                     Connection::Ready(stream)
@@ -385,7 +393,8 @@ impl<P: Protocol> Outgoing<P> {
             self.lost_since = None;
             self.pause = FIRST_PAUSE;
         }
-        self.acknowledge(heard.acknowledged, sent)
+        self.acknowledge(heard.acknowledged, sent)?;
+        ended
     }
 
     fn acknowledge(&mut self, what: Acknowledged, sent: &mut Vec<RequestId>) -> io::Result<()> {
@@ -463,13 +472,16 @@ impl<P: Protocol> Outgoing<P> {
                 self.written += 1;
             }
         }
-        Ok(false)
+        match stream.flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            flushed => flushed.map(|()| false),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::header::{Context, DomainId, Header, Kind, Mode};
@@ -489,7 +501,7 @@ mod tests {
             []
         }
 
-        fn hear(&mut self, _stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
+        fn hear(&mut self, _stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
             let count = std::mem::take(bytes).len();
             Ok(Heard { confirmed: count > 0, acknowledged: Acknowledged::Count(count) })
         }
@@ -513,7 +525,7 @@ mod tests {
     }
 
     fn outgoing(listener: &TcpListener) -> Outgoing<Bare> {
-        Outgoing::new(vec![listener.local_addr().unwrap()], 1, Bare, TIMEOUT)
+        Outgoing::new(vec![listener.local_addr().unwrap().into()], 1, Bare, TIMEOUT)
     }
 
     /// Goes on until `is_done`.
@@ -558,7 +570,7 @@ mod tests {
     fn silent(outgoing: &mut Outgoing<Bare>, listener: &TcpListener, since: Duration) -> TcpStream {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let begun = Instant::now().checked_sub(since).unwrap();
-        outgoing.connection = Connection::Unconfirmed(stream, begun);
+        outgoing.connection = Connection::Unconfirmed(stream.into(), begun);
         outgoing.lost_since = begun.checked_sub(TIMEOUT + LONGEST_PAUSE);
         listener.accept().unwrap().0
     }
@@ -579,7 +591,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let poller = Poller::new(None).unwrap();
         let mut outgoing = outgoing(&listener);
-        outgoing.addresses.push(outgoing.addresses[0]);
+        outgoing.routes.push(outgoing.routes[0].clone());
         let _accepted = silent(&mut outgoing, &listener, TIMEOUT);
         outgoing.send(frame(b"a".to_vec()), &poller);
         assert!(!outgoing.tick(Instant::now(), &poller));

@@ -4,11 +4,14 @@ use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::transport::local::Local;
 use fishplate_ranks::transport::shared_memory::{Segment, SharedMemory};
 use fishplate_ranks::transport::soap::{Endpoint, Soap};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{Communicator, Credential, DomainId, Process, Settings};
+
+use crate::gateway::{ca_file, gateway};
 
 pub(crate) const DOMAIN: DomainId = DomainId::from_bytes([33; 16]);
 pub(crate) const CREDENTIAL: Credential = Credential::from_bytes([35; 32]);
@@ -21,10 +24,13 @@ pub(crate) enum Kind {
     Tcp,
     SharedMemory,
     Soap,
+    /// SOAP by way of a gateway, over TLS.
+    Gateway,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Local, Self::Tcp, Self::SharedMemory, Self::Soap];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Local, Self::Tcp, Self::SharedMemory, Self::Soap, Self::Gateway];
 }
 
 pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<Process>> {
@@ -37,13 +43,16 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
             .map(|(rank, local)| join(rank, Box::new(local)))
             .collect(),
         Kind::Soap => soap_domain(size, settings).0,
+        Kind::Gateway => gateway_domain(size, settings),
         Kind::Tcp | Kind::SharedMemory => {
             let listeners: Vec<_> =
                 (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
             let shared = matches!(kind, Kind::SharedMemory);
             let memory = shared.then(|| Segment::create(size).unwrap());
-            let addresses: Vec<_> =
-                listeners.iter().map(|listener| vec![listener.local_addr().unwrap()]).collect();
+            let addresses: Vec<_> = listeners
+                .iter()
+                .map(|listener| Address::of_sockets(&[listener.local_addr().unwrap()]))
+                .collect();
             (0..)
                 .zip(listeners)
                 .map(|(rank, listener)| {
@@ -69,20 +78,38 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
     }
 }
 
+/// A domain whose ranks have endpoints, and reach each other through a gateway.
+fn gateway_domain(size: u32, settings: &Settings) -> Vec<Arc<Process>> {
+    let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let urls = gateway(listeners.iter().map(|at| at.local_addr().unwrap()).collect());
+    let settings = Settings { ca_file: Some(ca_file()), ..settings.clone() };
+    soap_domain_at(listeners, &urls, &settings)
+}
+
 /// A domain whose ranks have endpoints, and their URLs.
 pub(crate) fn soap_domain(size: u32, settings: &Settings) -> (Vec<Arc<Process>>, Vec<String>) {
-    let listeners = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    let endpoints: Vec<_> =
-        listeners.map(|listener| Endpoint::new(listener, settings).unwrap()).collect();
-    let urls: Vec<_> = (0..)
-        .zip(&endpoints)
-        .map(|(rank, endpoint)| endpoint.url(DOMAIN, rank, None).unwrap())
-        .collect();
-    let processes = (0..).zip(endpoints).map(|(rank, endpoint)| {
-        let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &urls, settings).unwrap();
+    let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let own = |(rank, at): (u32, &TcpListener)| {
+        format!("http://{}/domains/{DOMAIN}/{rank}", at.local_addr().unwrap())
+    };
+    let urls: Vec<_> = (0..).zip(&listeners).map(own).collect();
+    (soap_domain_at(listeners, &urls, settings), urls)
+}
+
+/// The same, whose ranks are found at these URLs.
+pub(crate) fn soap_domain_at(
+    listeners: Vec<TcpListener>,
+    urls: &[String],
+    settings: &Settings,
+) -> Vec<Arc<Process>> {
+    let size = u32::try_from(listeners.len()).unwrap();
+    let addresses: Vec<_> = urls.iter().map(|url| url.parse().unwrap()).collect();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let endpoint = Endpoint::new(listener, settings).unwrap();
+        let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &addresses, settings).unwrap();
         Process::join(DOMAIN, rank, size, Box::new(soap), settings.clone()).unwrap()
     });
-    (processes.collect(), urls)
+    processes.collect()
 }
 
 /// Runs `body` as every rank of a domain, each of which leaves in order.

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use fishplate_ranks::collective::Algorithms;
 use fishplate_ranks::collective::algorithm::Allreduce;
+use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::process::failure_bound;
-use fishplate_ranks::transport::soap::{Endpoint, Soap};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Credential, Error, Operation, Process, Settings};
 
-use crate::domain::{CREDENTIAL, DOMAIN, Kind, processes, run_with, soap_domain};
+use crate::domain::{CREDENTIAL, DOMAIN, Kind, processes, run_with, soap_domain, soap_domain_at};
 
 #[test]
 fn what_is_sent_arrives_though_its_sender_passes_no_messages_any_more() {
@@ -201,12 +201,7 @@ fn relayed(
             format!("http://{at}/by/a/relay/domains/{DOMAIN}/{rank}")
         })
         .collect();
-    let processes = (0..).zip(listeners).map(|(rank, listener)| {
-        let endpoint = Endpoint::new(listener, settings).unwrap();
-        let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &urls, settings).unwrap();
-        Process::join(DOMAIN, rank, size, Box::new(soap), settings.clone()).unwrap()
-    });
-    processes.collect()
+    soap_domain_at(listeners, &urls, settings)
 }
 
 /// The same over SOAP, where connections are slow too, and all that they brought comes twice.
@@ -356,6 +351,11 @@ fn a_dead_rank_is_named_locally() {
 #[test]
 fn a_dead_rank_is_named_over_tcp() {
     a_dead_rank_is_named(Kind::Tcp);
+}
+
+#[test]
+fn a_dead_rank_is_named_through_a_gateway() {
+    a_dead_rank_is_named(Kind::Gateway);
 }
 
 #[test]
@@ -511,7 +511,8 @@ fn addresses_are_tried_in_order() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let addresses = listeners
         .each_ref()
-        .map(|listener| vec![nobody, silent.local_addr().unwrap(), listener.local_addr().unwrap()]);
+        .map(|listener| [nobody, silent.local_addr().unwrap(), listener.local_addr().unwrap()])
+        .map(|sockets| Address::of_sockets(&sockets));
     let settings = quick();
     let processes = (0..).zip(listeners).map(|(rank, listener)| {
         let tcp = Tcp::with_event(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings, None);

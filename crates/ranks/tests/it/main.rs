@@ -6,6 +6,7 @@ mod collectives;
 mod communicators;
 mod domain;
 mod failures;
+mod gateway;
 mod inter;
 mod persistent;
 mod point_to_point;
@@ -23,6 +24,11 @@ macro_rules! conformance {
         mod shared_memory {
             $(#[test] fn $test() {
                 (1..=5).chain([11]).for_each(|size| crate::domain::run(crate::domain::Kind::SharedMemory, size, super::$test));
+            })+
+        }
+        mod gateway {
+            $(#[test] fn $test() {
+                (2..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Gateway, size, super::$test));
             })+
         }
         mod soap {

@@ -363,12 +363,26 @@ fn an_address_serves_several_domains_and_never_mixes_them() {
             .zip(&endpoints)
             .map(|(rank, endpoint)| endpoint.url(*domain, rank, None).unwrap())
             .collect();
+        let addresses: Vec<_> = of.iter().map(|url| url.parse().unwrap()).collect();
         for (rank, endpoint) in (0..).zip(&endpoints) {
-            let soap =
-                Soap::new(*domain, credential.clone(), rank, endpoint.clone(), &of, &settings);
+            let soap = Soap::new(
+                *domain,
+                credential.clone(),
+                rank,
+                endpoint.clone(),
+                &addresses,
+                &settings,
+            );
             assert!(
-                Soap::new(*domain, credential.clone(), rank, endpoint.clone(), &of, &settings)
-                    .is_err()
+                Soap::new(
+                    *domain,
+                    credential.clone(),
+                    rank,
+                    endpoint.clone(),
+                    &addresses,
+                    &settings
+                )
+                .is_err()
                     || soap.is_err(),
                 "a rank is at an endpoint once"
             );

@@ -5,6 +5,7 @@ use std::fmt::{self, Debug};
 use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_contract::{Fault, FaultCode, Principal, Verb, lexical};
 
+use crate::faces::gateway::DOMAINS;
 use crate::providers::{domain, session};
 
 /// The service name under which uploads, and data at its address, are asked for.
@@ -30,11 +31,13 @@ pub enum Action {
     Revoke,
     /// Read what is at an address: data, a session's file, counters.
     Read,
+    /// Reach a rank through the server's port.
+    Pass,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Verb(Verb::Call),
         Self::Verb(Verb::Spawn),
         Self::Verb(Verb::Results),
@@ -51,6 +54,7 @@ impl Action {
         Self::Upload,
         Self::Revoke,
         Self::Read,
+        Self::Pass,
     ];
 
     /// Its name in a policy.
@@ -63,6 +67,7 @@ impl Action {
             Self::Upload => "upload",
             Self::Revoke => "revoke",
             Self::Read => "read",
+            Self::Pass => "pass",
         }
     }
 
@@ -77,7 +82,7 @@ impl Action {
 pub struct Access<'a> {
     /// Who wants it.
     pub principal: &'a Principal,
-    /// Of which service; [`DATA`] and [`METRICS`] stand for addresses of the server.
+    /// Of which service; [`DATA`], [`METRICS`] and `domains` stand for addresses of the server.
     pub service: &'a str,
     /// Of which operation; empty for what is about jobs whatever their operation, and at addresses.
     pub operation: &'a str,
@@ -86,9 +91,13 @@ pub struct Access<'a> {
 }
 
 impl Access<'_> {
-    /// Whether the address is the permission: grants, and files of sessions. Only what refuses them by name does.
+    /// Whether the address is the permission: grants, and files of sessions; or what is shown there, as a domain's credential. Only what refuses them
+    /// by name does.
     pub fn is_by_address(&self) -> bool {
-        self.action == Action::Read && matches!(self.service, DATA | session::NAME)
+        matches!(
+            (self.action, self.service),
+            (Action::Read, DATA | session::NAME) | (Action::Pass, DOMAINS)
+        )
     }
 
     /// The fault of whom this is refused. It says what would be needed, and nothing of what there is.

@@ -4,6 +4,7 @@ use fishplate_contract::interface::rank_parameters;
 use fishplate_contract::{Argument, Call, Fault, FaultCode, JobId, Signature, lexical};
 use fishplate_jobs::engine::new_id;
 use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::transport::tls::CA_FILE;
 use fishplate_ranks::{Credential, DomainId};
 
 use super::perform::{note_session, work};
@@ -36,7 +37,9 @@ pub(super) async fn init(
     let job = new_id()?;
     let mut environment = host.domains.enter(&new, &owner, (&name, job)).await?;
     let entered = EnteredRank::new(&host.domains, &new, job);
-    environment.addresses.clone_from(&host.settings.rank_addresses);
+    if new.direct {
+        environment.addresses.clone_from(&host.settings.rank_addresses);
+    }
     let mut work = work(host, service, call).await?;
     if let Some(library) = &host.settings.mpi_library {
         let directory = host.domains.libraries(library).map_err(|error| {
@@ -51,6 +54,9 @@ pub(super) async fn init(
             Fault::new(FaultCode::Internal, "the data directory's name is not UTF-8")
         })?;
         work.plan.environment.insert(name.to_owned(), value);
+    }
+    if let Some(file) = host.settings.rank_ca.as_ref().and_then(|file| file.to_str()) {
+        work.plan.environment.insert(CA_FILE.to_owned(), file.to_owned());
     }
     work.domain = Some(new.domain.to_string());
     // From here on it may be started, though the caller hangs up.
@@ -79,7 +85,9 @@ fn new_rank(given: &Scalars) -> Result<NewRank, Fault> {
     // The parameter accepts no other names.
     let transport = given.text("transport").and_then(TransportKind::from_name);
     let transport = transport.unwrap_or(TransportKind::Tcp);
-    Ok(NewRank { domain: domain(given)?, rank, ranks, credential, transport })
+    let direct =
+        given.text("direct").is_some_and(|text| matches!(lexical::trimmed(text), "true" | "1"));
+    Ok(NewRank { domain: domain(given)?, rank, ranks, credential, transport, direct })
 }
 
 /// The domain that is meant.

@@ -168,6 +168,7 @@ fn only_rank() -> NewRank {
         ranks: 1,
         credential: Credential::from_bytes([2; 32]),
         transport: TransportKind::Tcp,
+        direct: false,
     }
 }
 
@@ -248,7 +249,7 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 29] = [
+const ADDRESSES: [Address; 32] = [
     // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
     ("GET", "/quota", None),
@@ -279,6 +280,9 @@ const ADDRESSES: [Address; 29] = [
     ("DELETE", "/data/token/file", Some(("data", Action::Revoke))),
     ("GET", "/session/token/file", Some(("session", Action::Read))),
     ("PUT", "/session/token/file", Some(("session", Action::Describe))),
+    ("GET", "/domains/00000000000000000000000000000000/0?wsdl", Some(("domains", Action::Pass))),
+    ("POST", "/domains/00000000000000000000000000000000/0", Some(("domains", Action::Pass))),
+    ("POST", "/domains/nothing", Some(("domains/nothing", Action::Describe))),
 ];
 
 #[tokio::test]

@@ -37,6 +37,7 @@ pub(super) async fn listen(domains: &Arc<Domains>) -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, what));
     }
     remove_dead(directory);
+    domains.locations.remove_dead();
     let listener = UnixListener::bind(&path)?;
     tokio::spawn(accept(listener, Arc::downgrade(domains), Socket(path.clone())));
     Ok(path)
@@ -197,6 +198,11 @@ impl Domains {
         let member = member.ok_or_else(|| format!("rank {rank} was not started here"))?;
         if member.address.is_some() {
             return Err(format!("rank {rank} has joined already: a rank is one process, once"));
+        }
+        if let Some(at) = address.socket()
+            && let Err(error) = self.locations.write(domain, rank, at, &credential)
+        {
+            tracing::warn!(%error, %domain, rank, "it is not reached through this server once that is started anew");
         }
         member.address = Some(address);
         member.connected = true;

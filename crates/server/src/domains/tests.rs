@@ -8,7 +8,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn new(domain: u8, rank: Rank) -> NewRank {
     let credential = Credential::from_bytes([domain; 32]);
     let domain = DomainId::from_bytes([domain; 16]);
-    NewRank { domain, rank, ranks: 2, credential, transport: TransportKind::Tcp }
+    NewRank { domain, rank, ranks: 2, credential, transport: TransportKind::Tcp, direct: false }
 }
 
 fn job(bits: u8) -> JobId {
@@ -33,7 +33,7 @@ async fn members(
 #[tokio::test]
 async fn ranks_find_each_other_when_all_addresses_are_told() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY);
+    let domains = Domains::new(data.path().join("domains"), DAY, 1);
     let ada = Principal::named("ada");
     domains.open(new(1, 0).domain, &ada).unwrap();
     let mut ranks = Vec::new();
@@ -66,7 +66,7 @@ async fn ranks_find_each_other_when_all_addresses_are_told() {
 #[tokio::test]
 async fn strangers_and_those_of_other_domains_do_not_join() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY);
+    let domains = Domains::new(data.path().join("domains"), DAY, 1);
     let ada = Principal::named("ada");
     for domain in [1, 2] {
         domains.open(new(domain, 0).domain, &ada).unwrap();
@@ -93,7 +93,7 @@ async fn strangers_and_those_of_other_domains_do_not_join() {
 #[tokio::test]
 async fn a_domain_is_its_owners() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), Duration::ZERO);
+    let domains = Domains::new(data.path().join("domains"), Duration::ZERO, 1);
     let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
     let domain = new(1, 0).domain;
     domains.open(domain, &ada).unwrap();
@@ -109,7 +109,7 @@ async fn a_domain_is_its_owners() {
 #[tokio::test]
 async fn a_rank_that_is_not_started_is_withdrawn() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY);
+    let domains = Domains::new(data.path().join("domains"), DAY, 1);
     let (ada, rank) = (Principal::named("ada"), new(1, 0));
     domains.open(rank.domain, &ada).unwrap();
     domains.enter(&rank, &ada, ("ring", job(1))).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_rank_that_is_not_started_is_withdrawn() {
 #[test]
 fn the_library_is_found_under_its_name() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY);
+    let domains = Domains::new(data.path().join("domains"), DAY, 1);
     for library in ["/usr/lib/one.so", "/usr/lib/other.so"] {
         let directory = domains.libraries(Path::new(library)).unwrap();
         let link = std::fs::read_link(directory.join(LIBRARY)).unwrap();

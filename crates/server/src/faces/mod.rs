@@ -1,6 +1,7 @@
 //! The faces of a server. Each enters at a call and leaves at an outcome.
 
 pub mod data;
+pub mod gateway;
 pub mod html;
 pub mod metrics;
 pub mod quota;

@@ -54,7 +54,7 @@ pub(super) struct Activity {
 
 /// A connection's place; it is free when this is dropped.
 #[derive(Debug)]
-pub(super) struct ConnectionSlot {
+pub(crate) struct ConnectionSlot {
     id: u64,
     peer: IpAddr,
     activity: Arc<Activity>,

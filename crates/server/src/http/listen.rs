@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -52,6 +52,9 @@ const BUFFER: usize = 128 << 10;
 /// reader who takes nothing. What is on its way does not count, so nobody far away is slowed down.
 const UNSENT: u32 = 128 << 10;
 
+/// When the system asks whether a peer that says nothing is still there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
+
 /// Peers who are told at once that they have too many connections; others are told nothing.
 const TOLD_AT_ONCE: usize = 64;
 
@@ -77,6 +80,8 @@ pub async fn bind(address: &str) -> io::Result<Listener> {
     let listener = TcpListener::bind(address).await?;
     // Those that are accepted have it from the listener. Where there is no such bound, memory is lost only.
     let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT);
+    let _ =
+        SockRef::from(&listener).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER));
     let address = listener.local_addr()?;
     Ok(Listener { listener, address, name, tls: None })
 }
@@ -97,7 +102,7 @@ impl Listener {
     /// dropped.
     pub async fn serve(self, host: Arc<CurrentHost>) {
         let settings = &host.get().settings;
-        let most = allowed_connections(settings.max_connections);
+        let most = allowed_connections(settings.max_connections, 2 * settings.gateway_connections);
         let connections = Connections::new(most, settings.connections_per_peer);
         let all_answered = async {
             host.stopped().await;
@@ -200,7 +205,7 @@ async fn encrypted(
     }
 }
 
-async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
+async fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     served: &Served,
     stream: S,
     peer: &Peer,
@@ -230,7 +235,8 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
         .max_buf_size(BUFFER)
         // Some readers look for names of fields as the specifications write them.
         .title_case_headers(true)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     tokio::select! {
         biased;
         ended = repolled(serving) => if let Err(error) = ended {
@@ -312,11 +318,11 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Raises the limit on descriptors as far as it goes; tells how many connections it carries.
-fn allowed_connections(wanted: usize) -> usize {
+/// Raises the limit on descriptors as far as it goes, for others too; tells how many connections it carries.
+fn allowed_connections(wanted: usize, others: usize) -> usize {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return wanted };
     let needed = (wanted as u64).saturating_add(SPARE_DESCRIPTORS);
-    let raised = needed.min(hard).max(soft);
+    let raised = needed.saturating_add(others as u64).min(hard).max(soft);
     let now = if setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft };
     let carried = usize::try_from(now.saturating_sub(SPARE_DESCRIPTORS)).unwrap_or(wanted);
     if carried < wanted {

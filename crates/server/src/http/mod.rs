@@ -11,7 +11,7 @@ mod reply;
 mod repoll;
 mod route;
 pub mod sender;
-mod timeout;
+pub(crate) mod timeout;
 mod timer;
 pub mod tls;
 

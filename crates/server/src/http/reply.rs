@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use fishplate_contract::JobState;
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{PackedMessage, Segment};
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::connections::RequestGuard;
 use super::direct::FileQueue;
@@ -46,6 +46,8 @@ enum Content {
     Message(Box<MessageBody>),
     /// Parts of one file, as it is.
     File(Box<FileBody>),
+    /// What somebody else answers.
+    Passed(Box<Incoming>),
 }
 
 impl HttpBody {
@@ -79,6 +81,12 @@ impl HttpBody {
     pub fn file(file: File, sections: Vec<BodySection>) -> Self {
         let left = Some(total(&sections));
         Self::new(Content::File(Box::new(FileBody::new(file, sections))), left)
+    }
+
+    /// The body of somebody else's answer, as it comes.
+    pub(crate) fn passed(body: Incoming) -> Self {
+        let left = body.size_hint().exact();
+        Self::new(Content::Passed(Box::new(body)), left)
     }
 
     /// A body of this length for an answer to HEAD: nobody reads it.
@@ -152,6 +160,16 @@ impl Body for HttpBody {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
             Content::Message(body) => std::task::ready!(body.poll_next(context)),
             Content::File(body) => std::task::ready!(body.poll_next(context)),
+            Content::Passed(body) => loop {
+                match std::task::ready!(Pin::new(&mut **body).poll_frame(context)) {
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(bytes) => break Some(Ok(bytes)),
+                        Err(_trailers) => {}
+                    },
+                    Some(Err(error)) => break Some(Err(io::Error::other(error))),
+                    None => break None,
+                }
+            },
         };
         match &next {
             Some(Ok(bytes)) => self.took(bytes),

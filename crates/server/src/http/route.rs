@@ -12,7 +12,7 @@ use fishplate_wire::{MessageHead, ReplyForm, pack_reply, write_fault};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
 use super::body::Incoming;
@@ -21,7 +21,7 @@ use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::quota::{self, QUOTA};
-use crate::faces::{data, html, soap};
+use crate::faces::{data, gateway, html, soap};
 use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
 
@@ -65,6 +65,18 @@ where
     if let Some(place) = data::DataResource::of(name) {
         let mut body = Incoming::new(body, &host.settings);
         return Box::pin(data::answer(host, place, &parts, &mut body, &principal)).await;
+    }
+    if let Some(rank) = gateway::RankAddress::of(name) {
+        return match Box::pin(gateway::admit(host, rank, &parts.headers)).await {
+            Ok(passage) => Box::pin(passage.pass(parts, body)).await,
+            Err(fault) => {
+                let mut reply = denied(host, &parts, &body, &fault);
+                if fault.code == FaultCode::Unavailable {
+                    *reply.status_mut() = StatusCode::BAD_GATEWAY;
+                }
+                reply
+            }
+        };
     }
     match (name, host.service(name)) {
         ("", _) if read => index(host, &parts.headers, &principal),
@@ -135,6 +147,7 @@ fn below<'p>(host: &Host, path: &'p str) -> &'p str {
 fn access<'a>(host: &Host, name: &'a str, method: &Method, principal: &'a Principal) -> Access<'a> {
     let (service, action) = match data::DataResource::of(name) {
         Some(place) => place.access(method),
+        None if gateway::RankAddress::of(name).is_some() => (gateway::DOMAINS, Action::Pass),
         None if name == METRICS && host.service(name).is_none() => (METRICS, Action::Read),
         None => (name, Action::Describe),
     };
@@ -143,8 +156,10 @@ fn access<'a>(host: &Host, name: &'a str, method: &Method, principal: &'a Princi
 
 /// Whether a request needs nobody's name: its address is the permission.
 pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
-    let place = data::DataResource::of(below(host, request.uri().path()));
+    let path = below(host, request.uri().path());
+    let place = data::DataResource::of(path);
     place.is_some_and(|place| place.is_open(request.method()))
+        || gateway::RankAddress::of(path).is_some()
 }
 
 /// Whether a request is a message to a service.
@@ -182,7 +197,7 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
         reply
     };
     if fault.code == FaultCode::Unauthenticated {
-        challenge(host, &mut reply);
+        challenge(host, asked, &mut reply);
     }
     if !body.is_end_stream() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -192,7 +207,12 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
 }
 
 /// Tells how to say who calls (RFC 9110, section 15.5.2).
-fn challenge(host: &Host, reply: &mut HttpResponse) {
+fn challenge(host: &Host, asked: &Parts, reply: &mut HttpResponse) {
+    if gateway::RankAddress::of(below(host, asked.uri.path())).is_some() {
+        let bearer = HeaderValue::from_static("Bearer realm=\"communication domain\"");
+        reply.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+        return;
+    }
     for challenge in host.authenticators.challenges() {
         reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
     }
@@ -264,7 +284,7 @@ where
     }
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
     if fault == Some(FaultCode::Unauthenticated) {
-        challenge(host, &mut reply);
+        challenge(host, asked, &mut reply);
     }
     // What is made of a file that still arrives can't wait for its end.
     let complete = if reply.body().is_stream() && rest.is_fed() {
@@ -381,8 +401,7 @@ fn text(status: u16, content_type: &str, text: String) -> HttpResponse {
 
 fn with_type(status: u16, content_type: Option<HeaderValue>, body: HttpBody) -> HttpResponse {
     let mut reply = Response::new(body);
-    *reply.status_mut() =
-        hyper::StatusCode::from_u16(status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if let Some(value) = content_type {
         reply.headers_mut().insert(header::CONTENT_TYPE, value);
     }

@@ -24,7 +24,7 @@ const FORGOTTEN: usize = 16 << 10;
 /// A stream on which writing may not stall longer than a limit, which costs a timer only while the peer
 /// takes nothing; and which is read to its end once it is shut down, but no longer than another limit.
 #[derive(Debug)]
-pub(super) struct TimeoutStream<S> {
+pub(crate) struct TimeoutStream<S> {
     stream: S,
     answer_stall: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -35,7 +35,7 @@ pub(super) struct TimeoutStream<S> {
 }
 
 impl<S> TimeoutStream<S> {
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: S,
         answer_stall: Duration,
         drain_time: Duration,

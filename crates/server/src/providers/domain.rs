@@ -11,6 +11,7 @@ use fishplate_contract::{
 };
 use fishplate_jobs::engine::Reservation;
 use fishplate_jobs::store::quota::Quota;
+use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::{DomainId, Rank};
 use futures_util::future::join_all;
 
@@ -21,6 +22,7 @@ use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
 use crate::dispatch::usage::CallUsage;
 use crate::domains::Member;
+use crate::faces::gateway;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
@@ -93,6 +95,9 @@ fn service() -> Service {
         Parameter::new("address", DataType::String)
             .optional()
             .help("Where it is reached, once it has joined: addresses in the order in which they are tried."),
+        Parameter::new("gateway", DataType::String)
+            .optional()
+            .help("Where ranks of other servers reach it through this one, once it has joined."),
         Parameter::new("left", DataType::Bool).help("Whether it has left in order."),
     ];
     Service {
@@ -137,7 +142,7 @@ fn service() -> Service {
                 vec![
                     domain(),
                     Parameter::new("addresses", DataType::String)
-                        .help("The addresses of all ranks in their order, as `members` gives them, separated by spaces."),
+                        .help("The addresses of all ranks in their order, as `members` gives them, separated by spaces: of ranks of this server `address`, of others `gateway`, or `address` too if they have ports of their own."),
                 ],
                 vec![Parameter::new("connected", DataType::Bool).help("True.")],
             ),
@@ -248,7 +253,11 @@ impl Asked<'_> {
         let fields = self.ranks(Action::Describe)?.into_iter().map(|(rank, member)| {
             let mut fields =
                 vec![text("rank", rank), text("service", member.service), text("job", member.job)];
-            fields.extend(member.address.map(|address| text("address", address)));
+            if let Some(address) = member.address {
+                let url = gateway::url(&self.host.settings.public_url, self.domain, rank);
+                fields.push(text("address", address));
+                fields.extend(Address::through_gateway(&url).ok().map(|it| text("gateway", it)));
+            }
             fields.push(text("left", member.left));
             Argument::new("member", Value::Record(fields))
         });

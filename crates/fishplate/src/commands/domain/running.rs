@@ -82,6 +82,7 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
         transport: run.transport.name().to_owned(),
         instances,
         wait: run.how.wait.unwrap_or_default(),
+        direct: run.how.direct,
         keep_going: run.keep_going,
     };
     let id = plan.id.clone();
@@ -90,8 +91,13 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
         signal = signals.next() => return Ok(exit_code(&Cause::Interrupted { signal })),
     };
     if !output.json {
+        let between = match (manager.servers(), run.how.direct) {
+            (1, _) => "",
+            (_, false) => ", which pass messages on",
+            (_, true) => ", ranks reach each other directly",
+        };
         output.note(&format!(
-            "domain {id}: ranks: {}, servers: {}",
+            "domain {id}: ranks: {}, servers: {}{between}",
             manager.ranks(),
             manager.servers()
         ));

@@ -115,7 +115,11 @@ impl Picture {
             let joined = match (&member.address, member.left) {
                 (None, _) => "not joined".to_owned(),
                 (Some(_), true) => "left".to_owned(),
-                (Some(address), false) => format!("at {address}"),
+                (Some(address), false) => {
+                    let gateway = member.gateway.as_ref();
+                    let gateway = gateway.map(|gateway| format!(", from elsewhere {gateway}"));
+                    format!("at {address}{}", gateway.unwrap_or_default())
+                }
             };
             let (rank, job, state) = (member.rank, member.job, report.state.name());
             let mut line = format!("{rank}  {state}  {joined}  {url}  {job}");
@@ -142,6 +146,7 @@ impl Picture {
             "state": report.state.name(),
             "message": report.message,
             "address": member.address,
+            "gateway": member.gateway,
             "left": member.left,
             "wait": ranks::wait_as_json(&self.ranks[&member.rank]),
         })

@@ -17,8 +17,8 @@ use crate::transport::poller::Poller;
 use crate::transport::soap::client_call::{fault, form_of};
 use crate::transport::soap::http::{HttpError, answer, read_request};
 use crate::transport::soap::incoming::{BUFFER, unknown};
-use crate::transport::soap::url;
 use crate::transport::socket::{hang_up, is_transient, some, watch};
+use crate::transport::url;
 
 const LISTENER: u64 = u64::MAX - 1;
 /// How long nothing is accepted when it can't be: there may be no descriptor left.

@@ -17,8 +17,8 @@ use crate::transport::soap::endpoint::Endpoint;
 use crate::transport::soap::http::{Body, CONTINUE, HttpError, RequestHead, answer, read_request};
 use crate::transport::soap::known_head::KnownHead;
 use crate::transport::soap::reception::Reception;
-use crate::transport::soap::url;
 use crate::transport::socket::{hang_up, some};
+use crate::transport::url;
 
 /// What is read ahead, so that small messages come several at a time. A head has to fit in.
 pub(super) const BUFFER: usize = 16 << 10;
@@ -505,7 +505,10 @@ impl Incoming {
         let view = View::from_query(head.query.as_deref().unwrap_or_default());
         let answer = match view {
             Ok(Some(view)) => {
-                let address = format!("http://{}{}", head.host, head.path);
+                // A gateway asks for the whole URL, as others know it.
+                let is_whole = !head.path.starts_with('/');
+                let here = || format!("http://{}{}", head.host, head.path);
+                let address = if is_whole { head.path.clone() } else { here() };
                 let wsdl = reception.operations.wsdl(view, &address);
                 let fields = [("Content-Type", "text/xml; charset=utf-8")];
                 answer(200, &fields, wsdl.as_bytes(), head.close)

@@ -3,7 +3,6 @@
 //! One persistent HTTP/1.1 connection a direction, dialled by its sender, with requests one behind the other. What two of our own ranks say
 //! is the same byte for byte but for digits (`layout`), and is not parsed; all else goes through `fishplate-wire`.
 //!
-//! - `url`: where a rank is
 //! - `layout`: the text of a `store` between two of our own
 //! - `http`: heads, chunks and answers of HTTP/1.1
 //! - `operations`: `store`, `bstore` and `receive`, their WSDL and their arguments
@@ -27,7 +26,6 @@ mod operations;
 mod outgoing;
 mod reception;
 mod transport;
-mod url;
 
 pub use endpoint::Endpoint;
 pub use operations::NAMESPACE;

@@ -1,7 +1,6 @@
 //! How a sender speaks over a connection: it posts messages one behind the other, and hears an answer for each.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,7 +17,8 @@ use crate::transport::soap::client_call::Unspooled;
 use crate::transport::soap::http::{ACCEPTED, PIPELINED, read_answer};
 use crate::transport::soap::layout::{Layout, attachment, content_type, root, write_number};
 use crate::transport::soap::operations::NAMESPACE;
-use crate::transport::soap::url::Url;
+use crate::transport::stream::Stream;
+use crate::transport::url::Url;
 
 /// Digits of a `Content-Length`: as many in every head.
 const DIGITS: usize = 20;
@@ -119,7 +119,7 @@ impl Protocol for Sender {
         self.layout.tail()
     }
 
-    fn hear(&mut self, _stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
+    fn hear(&mut self, _stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
         let (mut count, mut at) = (0, 0);
         loop {
             let rest = &bytes[at..];

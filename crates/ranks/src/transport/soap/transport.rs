@@ -9,14 +9,16 @@ use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame, Payload};
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Header, Rank, RequestId};
+use crate::launch::rendezvous::Address;
 use crate::settings::Settings;
 use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
+use crate::transport::route::Routes;
 use crate::transport::soap::endpoint::{Endpoint, Inbox};
 use crate::transport::soap::incoming::{End, Incoming};
 use crate::transport::soap::outgoing::Sender;
 use crate::transport::soap::reception::{Forward, Reception};
-use crate::transport::soap::url::Url;
+use crate::transport::url::Url;
 use crate::transport::{Transport, Waiter};
 
 /// Tokens below are ranks' outgoing connections; from here on, incoming ones.
@@ -39,26 +41,27 @@ pub struct Soap {
 }
 
 impl Soap {
-    /// For `rank`, which others reach at `endpoint`, of a domain whose ranks are at `urls`. Nobody stores anything without
+    /// For `rank`, which others reach at `endpoint`, of a domain whose ranks are at `addresses`. Nobody stores anything without
     /// `credential`, which is the same at all of them.
     pub fn new(
         domain: DomainId,
         credential: Credential,
         rank: Rank,
         endpoint: Arc<Endpoint>,
-        urls: &[String],
+        addresses: &[Address],
         settings: &Settings,
     ) -> Result<Self> {
         let join = |error: std::io::Error| Error::Join { problem: error.to_string() };
-        let outgoing = (0..).zip(urls).map(|(to, url)| {
-            let url = Url::parse(url)?;
-            let sender = Sender::new(domain, to, &url, &credential)?;
-            Ok(Outgoing::new(url.addresses, u64::from(to), sender, settings.peer_timeout))
+        let routes = Routes::new(domain, &credential, settings);
+        let outgoing = (0..).zip(addresses).map(|(to, address)| {
+            let routes = routes.to(to, address)?;
+            let sender = Sender::new(domain, to, &Url::of(address)?, &credential)?;
+            Ok(Outgoing::new(routes, u64::from(to), sender, settings.peer_timeout))
         });
         let outgoing = outgoing.collect::<Result<_>>()?;
         let poller = Arc::new(Poller::new(None).map_err(join)?);
         poller.add(endpoint.poller(), ENDPOINT, false).map_err(join)?;
-        let inbox = endpoint.join(domain, rank, urls.len(), poller.clone())?;
+        let inbox = endpoint.join(domain, rank, addresses.len(), poller.clone())?;
         Ok(Self {
             endpoint,
             inbox,

@@ -1,12 +1,12 @@
 //! How a sender speaks over a connection: it answers the challenge, then sends headers and payloads, and hears sequence numbers.
 
 use std::io::{self, Write};
-use std::net::TcpStream;
 
 use crate::credential::{Credential, random};
 use crate::engine::Frame;
 use crate::header::Header;
 use crate::transport::outgoing::{Acknowledged, Heard, Protocol};
+use crate::transport::stream::Stream;
 use crate::transport::tcp::greeting::{
     ANSWER_SIZE, CHALLENGE_SIZE, Greeting, read_answer, read_challenge,
 };
@@ -29,7 +29,7 @@ impl Sender {
     }
 
     /// Answers the challenge; the last sequence number that the other process has, once it says it.
-    fn greet(&mut self, stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Option<u64>> {
+    fn greet(&mut self, stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Option<u64>> {
         let stranger = || io::Error::other("it is not that process");
         if !self.greeted {
             let Some(&challenge) = bytes.first_chunk::<CHALLENGE_SIZE>() else {
@@ -61,7 +61,7 @@ impl Protocol for Sender {
         (self.greeted, self.welcome) = (false, false);
     }
 
-    fn hear(&mut self, stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
+    fn hear(&mut self, stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
         let mut received = None;
         if !self.welcome {
             received = self.greet(stream, bytes)?;

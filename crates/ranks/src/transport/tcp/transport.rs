@@ -12,9 +12,11 @@ use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame};
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank, RequestId};
+use crate::launch::rendezvous::Address;
 use crate::settings::Settings;
 use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
+use crate::transport::route::Routes;
 use crate::transport::socket::{is_transient, watch};
 use crate::transport::tcp::greeting::Greeting;
 use crate::transport::tcp::incoming::{End, Incoming, Progress};
@@ -54,18 +56,19 @@ impl Tcp {
         addresses: &[SocketAddr],
         settings: &Settings,
     ) -> Result<Self> {
-        let addresses: Vec<_> = addresses.iter().map(|&address| vec![address]).collect();
+        let addresses: Vec<_> =
+            addresses.iter().map(|&address| Address::of_sockets(&[address])).collect();
         Self::with_event(domain, credential, rank, listener, &addresses, settings, None)
     }
 
-    /// The same with several addresses for each rank, which are tried in their order; a thread that sleeps is woken by this
+    /// The same with addresses as the rendezvous tells them; a thread that sleeps is woken by this
     /// event too, an `eventfd` that is non-blocking.
     pub fn with_event(
         domain: DomainId,
         credential: Credential,
         rank: Rank,
         listener: TcpListener,
-        addresses: &[Vec<SocketAddr>],
+        addresses: &[Address],
         settings: &Settings,
         event: Option<OwnedFd>,
     ) -> Result<Self> {
@@ -75,12 +78,14 @@ impl Tcp {
         poller.add(&listener, LISTENER, false).map_err(join)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let instance = u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id());
-        let outgoing = (0..).zip(addresses).map(|(to, addresses)| {
+        let routes = Routes::new(domain, &credential, settings);
+        let outgoing = (0..).zip(addresses).map(|(to, address)| {
             let greeting = Greeting { domain, from: rank, to, instance, nonce: [0; 16] };
             let sender = Sender::new(greeting, credential.clone());
-            Outgoing::new(addresses.clone(), u64::from(to), sender, settings.peer_timeout)
+            let routes = routes.to(to, address)?;
+            Ok(Outgoing::new(routes, u64::from(to), sender, settings.peer_timeout))
         });
-        let outgoing = outgoing.collect();
+        let outgoing = outgoing.collect::<Result<_>>()?;
         Ok(Self {
             domain,
             credential,

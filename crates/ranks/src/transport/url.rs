@@ -1,9 +1,10 @@
-//! Where a rank is: `http://HOST:PORT/.../domains/DOMAIN/RANK`.
+//! Where a rank is: `http://HOST:PORT/.../domains/DOMAIN/RANK`, or `https:`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank};
+use crate::launch::rendezvous::{Address, UPGRADE};
 
 /// A URL as its senders use it: they connect to its address and ask for its path, whatever that is.
 #[derive(Clone, Debug)]
@@ -13,26 +14,43 @@ pub(super) struct Url {
     /// All that its host has, in the order of the system.
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) path: String,
+    /// TLS is spoken there.
+    pub(super) secure: bool,
 }
 
 impl Url {
+    /// The first of an address.
+    pub(super) fn of(address: &Address) -> Result<Self> {
+        let first = address.alternatives().next().unwrap_or_default();
+        Self::parse(first.strip_prefix(UPGRADE).unwrap_or(first))
+    }
+
     pub(super) fn parse(text: &str) -> Result<Self> {
         let wrong = |problem: String| Error::Join { problem: format!("{text}: {problem}") };
-        let rest = text.strip_prefix("http://").ok_or_else(|| {
-            wrong(
-                "an address that begins with http:// is needed; TLS is the gateways' affair".into(),
-            )
+        let plain = text.strip_prefix("http://");
+        let rest = plain.or_else(|| text.strip_prefix("https://")).ok_or_else(|| {
+            wrong("an address that begins with http:// or https:// is needed".to_owned())
         })?;
+        let secure = plain.is_none();
         let (authority, path) = rest.find('/').map_or((rest, "/"), |at| (&rest[..at], &rest[at..]));
         if path.contains(|c: char| c.is_control() || c == ' ') || authority.contains('@') {
             return Err(wrong("it is no URL of a rank".to_owned()));
         }
         let port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
-        let with_port =
-            if port.is_some() { authority.to_owned() } else { format!("{authority}:80") };
+        let with_port = if port.is_some() {
+            authority.to_owned()
+        } else {
+            format!("{authority}:{}", if secure { 443 } else { 80 })
+        };
         let addresses = with_port.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
         let addresses = addresses.collect();
-        Ok(Self { authority: authority.to_owned(), addresses, path: path.to_owned() })
+        Ok(Self { authority: authority.to_owned(), addresses, path: path.to_owned(), secure })
+    }
+
+    /// Its host, as a certificate names it.
+    pub(super) fn host(&self) -> &str {
+        let host = self.authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        host.map_or(self.authority.as_str(), |(host, _)| host).trim_matches(['[', ']'])
     }
 }
 
@@ -42,7 +60,7 @@ pub(super) fn path(domain: DomainId, rank: Rank) -> String {
 }
 
 /// The rank that a path names, whatever stands before it, as gateways may have something there.
-pub(super) fn member(path: &str) -> Option<(DomainId, Rank)> {
+pub fn member(path: &str) -> Option<(DomainId, Rank)> {
     let mut segments = path.rsplit('/');
     let rank = segments.next()?;
     let domain = segments.next()?.parse().ok()?;
@@ -67,8 +85,9 @@ mod tests {
         assert_eq!(Url::parse("http://127.0.0.1").unwrap().addresses[0].port(), 80);
         assert_eq!(Url::parse("http://[::1]").unwrap().addresses[0].port(), 80);
         assert_eq!(Url::parse("http://[::1]:7/").unwrap().addresses[0].port(), 7);
-        for wrong in ["https://a/", "127.0.0.1:1", "http://", "http://a b/", "http://127.0.0.1/a b"]
-        {
+        let secure = Url::parse("https://[::1]/").unwrap();
+        assert_eq!((secure.addresses[0].port(), secure.secure, secure.host()), (443, true, "::1"));
+        for wrong in ["ftp://a/", "127.0.0.1:1", "http://", "http://a b/", "http://127.0.0.1/a b"] {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }
     }
