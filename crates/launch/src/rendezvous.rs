@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::descriptors;
+use fishplate_ranks::launch::lines::Lines;
 use fishplate_ranks::launch::rendezvous::{Address, ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::status::{RankStatus, longest_line};
 use fishplate_ranks::{Credential, DomainId, Rank};
@@ -33,7 +34,7 @@ struct Connection {
     rank: Option<Rank>,
     /// The rank tells its status on it, and nothing else.
     reports: bool,
-    line: Vec<u8>,
+    lines: Lines,
 }
 
 /// See [`fishplate_ranks::launch::rendezvous`].
@@ -109,7 +110,7 @@ impl Rendezvous {
                         stream,
                         rank: None,
                         reports: false,
-                        line: Vec::new(),
+                        lines: Lines::default(),
                     });
                 }
                 Ok(_) => {}
@@ -126,7 +127,7 @@ impl Rendezvous {
             let open = loop {
                 match connection.stream.read(&mut bytes) {
                     Ok(0) => break false,
-                    Ok(count) => connection.line.extend_from_slice(&bytes[..count]),
+                    Ok(count) => connection.lines.extend(&bytes[..count]),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break true,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => break false,
@@ -145,9 +146,8 @@ impl Rendezvous {
 
     /// Whether the connection may go on.
     fn take_lines(&mut self, connection: &mut Connection, abort: &mut Option<Abort>) -> bool {
-        while let Some(end) = connection.line.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = connection.line.drain(..=end).collect();
-            let message = std::str::from_utf8(&line[..end]).ok().and_then(|line| line.parse().ok());
+        while let Some(line) = connection.lines.take() {
+            let message = std::str::from_utf8(&line).ok().and_then(|line| line.parse().ok());
             if connection.reports {
                 let (Some(ClientMessage::Status(status)), Some(rank)) = (message, connection.rank)
                 else {
@@ -184,7 +184,7 @@ impl Rendezvous {
         }
         let ranks = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         let longest = if connection.reports { longest_line(ranks) } else { LONGEST_LINE };
-        connection.line.len() <= longest
+        connection.lines.waiting() <= longest
     }
 
     fn knows(&self, domain: DomainId, credential: &Credential) -> bool {
