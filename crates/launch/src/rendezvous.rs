@@ -26,6 +26,8 @@ pub(crate) struct Membership {
     pub(crate) left: bool,
     /// What it told last, and when.
     pub(crate) status: Option<(Instant, RankStatus)>,
+    /// It has a connection to tell it.
+    pub(crate) reports: bool,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub(crate) struct Rendezvous {
     pub(crate) members: Vec<Membership>,
     /// Why nobody can join any more.
     closed: Option<String>,
-    /// A rank has told its status, and nobody has looked since.
+    /// A rank has told its status, or has ended, and nobody has looked since.
     pub(crate) news: bool,
     /// Descriptors of memory that ranks share; none if they don't.
     memory: Vec<OwnedFd>,
@@ -138,6 +140,9 @@ impl Rendezvous {
             };
             if open {
                 self.connections.push(connection);
+            } else if let (true, Some(rank)) = (connection.reports, connection.rank) {
+                self.members[rank as usize].reports = false;
+                self.news = true;
             }
         }
         self.answer();
@@ -169,9 +174,11 @@ impl Rendezvous {
                     if self.knows(domain, &credential) && (rank as usize) < self.members.len() =>
                 {
                     (connection.rank, connection.reports) = (Some(rank), true);
+                    self.members[rank as usize].reports = true;
                 }
                 (Some(ClientMessage::Leave), Some(rank)) => {
                     self.members[rank as usize].left = true;
+                    self.news = true;
                 }
                 (Some(ClientMessage::Abort { code }), Some(rank)) => {
                     abort.get_or_insert(Abort { rank, code });
@@ -241,6 +248,7 @@ impl Rendezvous {
 
     /// A rank's process has ended. If it had not joined, the others wait in vain.
     pub(crate) fn ended(&mut self, rank: Rank) {
+        self.news = true;
         if self.members[rank as usize].address.is_some() || self.closed.is_some() {
             return;
         }

@@ -81,7 +81,9 @@ impl Member {
     /// What it does now.
     pub fn known(&self) -> KnownRank {
         let told = self.status.as_ref().map(|(at, status)| (at.elapsed(), status));
-        KnownRank::new(told, self.left || (self.address.is_some() && !self.connected))
+        let has_ended = self.left || (self.address.is_some() && !self.connected);
+        // Not before all has come that it told last, of what it sent.
+        KnownRank::new(told, has_ended && !self.reports)
     }
 }
 

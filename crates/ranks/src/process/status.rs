@@ -126,6 +126,12 @@ impl State {
         told
     }
 
+    /// Tells what was exchanged, for the last time.
+    pub(super) fn end_reports(&mut self) {
+        self.tell_status(None, Instant::now());
+        self.reports = None;
+    }
+
     fn describe(&self, wait: WaitFor<'_>) -> Wait {
         let mut wanted = match wait {
             WaitFor::Request(request) => vec![request],
