@@ -177,7 +177,7 @@ impl EngineInner {
             OutputContent::Text(text) => Value::Text(text.clone()),
             OutputContent::TextFile { path, .. } => Value::Text(
                 workspace::open_output(&directory, path)
-                    .and_then(std::io::read_to_string)
+                    .and_then(io::read_to_string)
                     .map_err(|error| {
                         internal(format!("output {} can't be read: {error}", output.name))
                     })?,
@@ -217,7 +217,7 @@ impl EngineInner {
         let (all, in_session) = (outputs.to_vec(), session.is_some());
         let prepared = tokio::task::spawn_blocking(move || {
             let file = output::file(&directory, &all, at, in_session)?;
-            Ok::<_, std::io::Error>((file, CachedOutputs::Addresses.read(&directory)))
+            Ok::<_, io::Error>((file, CachedOutputs::Addresses.read(&directory)))
         });
         let (file, known) = match prepared.await {
             Ok(Ok(prepared)) => prepared,
