@@ -16,7 +16,7 @@ use crate::buffer::Buffered;
 use crate::constants::*;
 use crate::entry::entries;
 use crate::error::{Result, error};
-use crate::error_handler::{Slot, default_slot};
+use crate::error_handler::{Blamed, Slot, default_slot};
 use crate::handle::{COMM_SELF, COMM_WORLD, Comm, Errhandler, Group, Info, Request};
 use crate::info::InfoObject;
 use crate::request::{Pending, RequestObject};
@@ -303,14 +303,15 @@ entries! {
     }
     fn Comm_create_from_group(
         group: Group, tag: Text, info: Info, handler: Errhandler, place: Out<Comm>,
-    ) on handler => {
+    ) on (handler, Comm::KIND) => {
         place.set(Comm::NULL)?;
         let (group, process) = (group.get()?, crate::environment::process()?);
+        let handler = Slot::new(handler, Comm::KIND)?;
         if group.rank_of(process.rank()).is_none() {
             return Ok(());
         }
         let made = process.world().create_group(&group, tag_of(&tag.get()?))?;
-        let object = CommObject::new(Ranks::Intra(made), Slot::new(handler)?, "");
+        let object = CommObject::new(Ranks::Intra(made), handler, "");
         place.set(Comm::new(object.following(&hints(info)?)))
     }
     fn Comm_split(comm: Comm, color: c_int, key: c_int, place: Out<Comm>) on comm => {
@@ -386,9 +387,10 @@ entries! {
     fn Intercomm_create_from_groups(
         group: Group, leader: c_int, remote: Group, remote_leader: c_int, tag: Text, info: Info, handler: Errhandler,
         place: Out<Comm>,
-    ) on handler => {
+    ) on (handler, Comm::KIND) => {
         place.set(Comm::NULL)?;
         let (group, remote) = (group.get()?, remote.get()?);
+        let handler = Slot::new(handler, Comm::KIND)?;
         let (world, tag) = (crate::environment::process()?.world(), tag_of(&tag.get()?));
         let member = |group: &ranks::Group, rank: c_int| {
             let found = group.ranks().get(rank_of(rank)? as usize).copied();
@@ -400,7 +402,7 @@ entries! {
         let both = world.create_group(&all, tag)?;
         let peer = all.rank_of(theirs).map(|rank| (&both, rank));
         let made = local.create_inter(rank_of(leader)?, peer, tag)?;
-        let object = CommObject::new(Ranks::Inter(made), Slot::new(handler)?, "");
+        let object = CommObject::new(Ranks::Inter(made), handler, "");
         object.info.update(info)?;
         place.set(Comm::new(object))
     }

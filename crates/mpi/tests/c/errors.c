@@ -8,6 +8,12 @@ static void handler(MPI_Comm *comm, int *code, ...) {
     seen = class_of(*code);
 }
 
+static void session_handler(MPI_Session *session, int *code, ...) {
+    (void)session;
+    (void)code;
+    called++;
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     char text[MPI_MAX_ERROR_STRING];
@@ -50,8 +56,30 @@ int main(int argc, char **argv) {
     MPI_Comm_create_errhandler(handler, &teller);
     code = MPI_Comm_create_from_group(MPI_GROUP_NULL, "x", MPI_INFO_NULL, teller, &none_made);
     CHECK(class_of(code) == MPI_ERR_GROUP && called == 1 && none_made == MPI_COMM_NULL);
+    /* So are errors on what was made with it. */
+    MPI_Group world, own, others;
+    MPI_Comm made;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_create_from_group(world, "x", MPI_INFO_NULL, teller, &made);
+    CHECK(class_of(MPI_Send(&value, 1, MPI_INT, -9, 0, made)) == MPI_ERR_RANK && called == 2);
+    MPI_Comm_free(&made);
+    if (size > 1) {
+        int first = 0;
+        MPI_Group_incl(world, 1, &first, &own);
+        MPI_Group_difference(world, own, &others);
+        MPI_Intercomm_create_from_groups(rank ? others : own, 0, rank ? own : others, 0, "y", MPI_INFO_NULL, teller, &made);
+        CHECK(class_of(MPI_Send(&value, 1, MPI_INT, -9, 0, made)) == MPI_ERR_RANK && called == 3);
+        MPI_Comm_free(&made);
+        MPI_Group_free(&own);
+        MPI_Group_free(&others);
+    }
     called = 0;
     MPI_Errhandler_free(&teller);
+    /* One for sessions has nothing to do with communicators. */
+    MPI_Session_create_errhandler(session_handler, &teller);
+    CHECK(class_of(MPI_Comm_create_from_group(world, "x", MPI_INFO_NULL, teller, &made)) == MPI_ERR_ARG && !called);
+    MPI_Errhandler_free(&teller);
+    MPI_Group_free(&world);
     MPI_Info_create(&level);
     MPI_Info_set(level, "thread_level", "MPI_THREAD_SOME");
     CHECK(class_of(MPI_Session_init(level, MPI_ERRORS_RETURN, &session)) == MPI_ERR_INFO_VALUE);
