@@ -14,6 +14,29 @@ static void session_handler(MPI_Session *session, int *code, ...) {
     called++;
 }
 
+/* A buffer of the communicator is the bound; without one, whichever has room. */
+static void buffers(void) {
+    static char small[8], large[512], of_comm[8], message[256];
+    MPI_Session session;
+    MPI_Comm own;
+    void *detached;
+    int length;
+    MPI_Comm_dup(MPI_COMM_SELF, &own);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    MPI_Buffer_attach(small, sizeof small);
+    CHECK(class_of(MPI_Bsend(message, sizeof message, MPI_BYTE, 0, 0, own)) == MPI_ERR_BUFFER);
+    MPI_Session_attach_buffer(session, large, sizeof large);
+    CHECK(MPI_Bsend(message, sizeof message, MPI_BYTE, 0, 0, own) == MPI_SUCCESS);
+    MPI_Recv(message, sizeof message, MPI_BYTE, 0, 0, own, MPI_STATUS_IGNORE);
+    MPI_Comm_attach_buffer(own, of_comm, sizeof of_comm);
+    CHECK(class_of(MPI_Bsend(message, sizeof message, MPI_BYTE, 0, 0, own)) == MPI_ERR_BUFFER);
+    MPI_Comm_detach_buffer(own, &detached, &length);
+    MPI_Session_detach_buffer(session, &detached, &length);
+    MPI_Buffer_detach(&detached, &length);
+    MPI_Session_finalize(&session);
+    MPI_Comm_free(&own);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     char text[MPI_MAX_ERROR_STRING];
@@ -84,6 +107,8 @@ int main(int argc, char **argv) {
     MPI_Info_set(level, "thread_level", "MPI_THREAD_SOME");
     CHECK(class_of(MPI_Session_init(level, MPI_ERRORS_RETURN, &session)) == MPI_ERR_INFO_VALUE);
     MPI_Info_free(&level);
+
+    buffers();
 
     /* What is not there says so, by both names. */
     MPI_Win win;
