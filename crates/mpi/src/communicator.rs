@@ -94,13 +94,16 @@ impl CommObject {
         Self { attributes, info: self.info.copied(), ..self.made(ranks) }
     }
 
-    /// With hints, done as they say. One that can't be followed has no effect (MPI 5.0, 7.4.4).
+    /// With hints, done as they say. One that can't be followed has no effect and is not kept (MPI 5.0, 7.4.4).
     fn following(mut self, hints: &InfoObject) -> Self {
-        self.info.merge(hints);
         let algorithms = hints.value(ALGORITHMS).and_then(|text| text.parse().ok());
-        if let (Ranks::Intra(communicator), Some(algorithms)) = (&mut self.ranks, algorithms) {
-            communicator.set_algorithms(algorithms);
+        match (&mut self.ranks, algorithms) {
+            (Ranks::Intra(communicator), Some(algorithms)) => {
+                communicator.set_algorithms(algorithms);
+            }
+            _ => hints.remove(ALGORITHMS),
         }
+        self.info.merge(hints);
         self
     }
 
@@ -358,7 +361,11 @@ entries! {
     fn Comm_set_info(comm: Comm, info: Info) on comm => {
         let object = comm.get()?;
         info.get()?;
-        object.info.update(info)
+        let hints = hints(info)?;
+        // Algorithms are named when a communicator is made: operations of this one may be under way.
+        hints.remove(ALGORITHMS);
+        object.info.merge(&hints);
+        Ok(())
     }
     fn Comm_test_inter(comm: Comm, flag: Out<c_int>) on comm => {
         flag.set_flag(comm.get()?.inter().is_ok())
@@ -403,8 +410,7 @@ entries! {
         let peer = all.rank_of(theirs).map(|rank| (&both, rank));
         let made = local.create_inter(rank_of(leader)?, peer, tag)?;
         let object = CommObject::new(Ranks::Inter(made), handler, "");
-        object.info.update(info)?;
-        place.set(Comm::new(object))
+        place.set(Comm::new(object.following(&hints(info)?)))
     }
     fn Intercomm_merge(comm: Comm, high: c_int, place: Out<Comm>) on comm => {
         let object = comm.get()?;
