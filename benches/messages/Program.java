@@ -7,6 +7,7 @@ import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
 import java.util.Arrays;
 import java.util.Locale;
+import java.util.stream.Collectors;
 import mpi.Intracomm;
 import mpi.MPI;
 
@@ -138,13 +139,13 @@ public class Program {
         boolean pairs = operation.startsWith("ping"), barrier = operation.equals("barrier");
         boolean reports = operation.equals("matrix") || operation.equals("broadcast") || operation.equals("allreduce");
         byte[] one = new byte[1], all = new byte[size];
-        StringBuilder seconds = new StringBuilder();
+        long[] took = new long[repetitions];
         for (int i = -1; i < repetitions; i++) {
             if (!pairs && !barrier) world.Barrier();
             long begin = System.nanoTime();
             turn.run(operation);
             if (reports) world.Gather(one, 0, 1, MPI.BYTE, all, 0, 1, MPI.BYTE, 0);
-            if (i >= 0) seconds.append(i > 0 ? ", " : "").append(String.format(Locale.ROOT, "%.9f", (System.nanoTime() - begin) * 1e-9));
+            if (i >= 0) took[i] = System.nanoTime() - begin;
         }
         boolean equal = repetitions > 0;
         if (repetitions == 0) {
@@ -152,6 +153,7 @@ public class Program {
             world.Allreduce(right, 0, every, 0, 1, MPI.INT, MPI.MIN);
             equal = every[0] == 1;
         }
+        String seconds = Arrays.stream(took).mapToObj(nanoseconds -> String.format(Locale.ROOT, "%.9f", nanoseconds * 1e-9)).collect(Collectors.joining(", "));
         return "{\"equal\": " + equal + ", \"seconds\": [" + seconds + "]}\n";
     }
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -25,7 +26,17 @@ class Domain:
         self.said = tempfile.TemporaryFile()
         self.connections: dict[int, socket.socket] = {}
         self.processes: list[subprocess.Popen] = []
+        # Of the processes of ranks, whoever started them: IDs, and file descriptors that stay theirs.
+        self.pids: list[int] = []
+        self.pidfds: list[int] = []
         self.rest = b""
+        try:
+            self._start(side, ranks, hosts)
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self, side: Side, ranks: int, hosts: int) -> None:
         path = Path(self.directory.name) / "socket"
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(path))
@@ -33,18 +44,10 @@ class Domain:
             for command in side.start(ranks, path):
                 self.processes.append(subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, preexec_fn=end_with_us,
-                    env={**os.environ, **dict(side.environment)}))
-            try:
-                self._gather(listening, ranks)
-            except Failed:
-                self.end()
-                raise
-        credentials = struct.Struct("3i")
-        # The processes of ranks, whoever started them.
-        self.pids = [credentials.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))[0]
-                     for connection in self.connections.values()]
+                    # An interrupt at the terminal is ours: they end when we end them.
+                    start_new_session=True, env={**os.environ, **dict(side.environment)}))
+            self._gather(listening, ranks)
         if len({os.readlink(f"/proc/{pid}/ns/net") for pid in self.pids}) != hosts:
-            self.end()
             raise Failed(f"its ranks are not at {hosts} ends")
 
     def _gather(self, listening: socket.socket, ranks: int) -> None:
@@ -52,15 +55,26 @@ class Domain:
         while len(self.connections) < ranks:
             ready, _, _ = select.select([listening], [], [], 0.1)
             if ready:
-                connection, _ = listening.accept()
-                word = b""
-                while not word.endswith(b"\n") and (byte := connection.recv(1)):
-                    word += byte
-                self.connections[int(word)] = connection
+                self._accept(listening)
             elif any(process.poll() is not None for process in self.processes):
                 raise Failed(f"it ended: {self.last_words()}")
             elif time.monotonic() > until:
                 raise Failed(f"{len(self.connections)} of {ranks} ranks came within {START} s: {self.last_words()}")
+
+    def _accept(self, listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        credentials = struct.Struct("3i")
+        pid, _, _ = credentials.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
+        try:
+            self.pidfds.append(os.pidfd_open(pid))
+            word = b""
+            while not word.endswith(b"\n"):
+                word += connection.recv(1) or b"?\n"
+            self.connections[int(word)] = connection
+        except (OSError, ValueError) as problem:
+            connection.close()
+            raise Failed(f"a rank came and went: {self.last_words()}") from problem
+        self.pids.append(pid)
 
     def ask(self, operation: str, word: str, n: int, repetitions: int, patience: float) -> list[float]:
         """The seconds that each repetition took at rank 0; raises if none was asked for and numbers are wrong."""
@@ -101,18 +115,33 @@ class Domain:
         lines = [line for line in self.said.read().decode(errors="replace").splitlines() if line.strip(" -\t")]
         return " ... ".join([lines[0], lines[-1]])[:400] if lines else "it said nothing"
 
-    def end(self) -> None:
-        """Ranks finish when nobody tells them more; who does not is ended."""
+    def close(self) -> None:
+        """Tells ranks no more, at which they finish."""
         for connection in self.connections.values():
             connection.close()
+
+    def end(self) -> None:
+        """Ranks finish when nobody tells them more; who does not is ended, also if this is interrupted. May be called again."""
+        try:
+            self.close()
+            self._wait()
+            for process in self.processes:
+                process.terminate()
+            self._wait()
+        finally:
+            for process in self.processes:
+                process.kill()
+                process.wait()
+            # Those that their launcher has left behind.
+            while self.pidfds:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self.pidfds[-1], signal.SIGKILL)
+                os.close(self.pidfds.pop())
+            self.said.close()
+            self.directory.cleanup()
+
+    def _wait(self) -> None:
         until = time.monotonic() + END
-        for act in (None, subprocess.Popen.terminate, subprocess.Popen.kill):
-            for process in self.processes:
-                if act and process.poll() is None:
-                    act(process)
-            for process in self.processes:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=max(0.1, until - time.monotonic()))
-            until = time.monotonic() + END
-        self.said.close()
-        self.directory.cleanup()
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=max(0.1, until - time.monotonic()))

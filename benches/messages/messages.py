@@ -5,6 +5,7 @@ messages, buffers or objects, named algorithms or its own choice) has a turn in 
 """
 
 import argparse
+import contextlib
 import csv
 import statistics
 import subprocess
@@ -129,19 +130,25 @@ def write(options: argparse.Namespace, peers: Peers, network: Network, results: 
         print(f"  {ranks} ranks ... (load {machine.load():.2f})", flush=True)
         cells += measure(sides, ranks, 2 if options.link else 1, do, do.cells(ranks, options.quick or options.link), left_out)
     cells = [cell for cell in cells if cell.rounds]
-    runs = [] if options.link or options.only else moldyn.measure(
-        peers, *((1, (8,), (4,)) if options.quick else (5, (8, 13), (1, 2, 4))), left_out)
     whole = not (options.quick or options.only or options.ranks)
     # Quick or partial figures do not replace whole ones.
     directory = results if whole else place.built / "results"
     directory.mkdir(parents=True, exist_ok=True)
     base = directory / f"messages-{network.name}"
     about = machine.describe()
-    told = (f"{about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}; "
-            f"{about['date']}, {about['commit']}; `{command(options)}`; load {load:.2f} to {machine.load():.2f}; "
-            f"{network.told}.")
-    base.with_suffix(".md").write_text(pages.page(network.name, told, cells, moldyn.table(runs), left_out))
+
+    def write_page(runs: list[dict]) -> None:
+        told = (f"{about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}; "
+                f"{about['date']}, {about['commit']}; `{command(options)}`; load {load:.2f} to {machine.load():.2f}; "
+                f"{network.told}.")
+        base.with_suffix(".md").write_text(pages.page(network.name, told, cells, moldyn.table(runs), left_out))
+
+    # What is measured is kept, whatever becomes of MolDyn.
     write_csv(base.with_suffix(".csv"), network.name, cells)
+    write_page([])
+    if not (options.link or options.only):
+        rounds, sizes, ranks_of_moldyn = (1, (8,), (4,)) if options.quick else (5, (8, 13), (1, 2, 4))
+        write_page(moldyn.measure(peers, rounds, sizes, ranks_of_moldyn, left_out))
     python = preparation.venv(place.interop / f"matplotlib-{MATPLOTLIB}", f"matplotlib=={MATPLOTLIB}")
     subprocess.run([python, Path(__file__).parent / "messages_plot.py", base.with_suffix(".csv"),
                     base.with_suffix(".svg")], check=True)
@@ -172,7 +179,10 @@ def measure(sides: list[Side], ranks: int, hosts: int, plan: Plan, wanted: list[
                 left_out[f"{one.side.title}, {one.side.form}, {ranks} ranks, {operation}, n = {n}"] = one.problem
     finally:
         for domain in domains.values():
-            domain.end()
+            domain.close()
+        with contextlib.ExitStack() as stack:
+            for domain in domains.values():
+                stack.callback(domain.end)
     return cells
 
 
@@ -182,7 +192,7 @@ def start(side: Side, ranks: int, hosts: int, domains: dict[Side, Domain], left_
     if name not in left_out:
         try:
             domains[side] = Domain(side, ranks, hosts)
-        except (Failed, preparation.PreparationFailed, subprocess.CalledProcessError) as problem:
+        except (Failed, preparation.PreparationFailed, subprocess.SubprocessError, OSError) as problem:
             left_out[name] = str(problem)
 
 
@@ -203,7 +213,8 @@ def take_turns(cells: list[Cell], domains: dict[Side, Domain], plan: Plan) -> No
             return domains[cell.side].ask(cell.operation, cell.algorithms or cell.side.word, cell.n, count, PATIENCE)
         except Failed as problem:
             cell.problem = str(problem)
-            domains.pop(cell.side).end()
+            domains[cell.side].end()
+            del domains[cell.side]
             return []
 
     for at, cell in enumerate(cells):

@@ -86,7 +86,7 @@ class Peers:
 
     @cache
     def abi_python(self) -> Path:
-        """One with mpi4py compiled for the standard ABI, and `mpicc_abi` beside it."""
+        """One with mpi4py compiled for the standard ABI."""
         python = ROOT / ".cache/mpi4py/venv/bin/python"
         if not python.exists():
             preparation.say(f"compiling mpi4py {MPI4PY} for the ABI (pip), some minutes")
@@ -103,8 +103,9 @@ class Peers:
 
     def program(self, family: str, source: Path, *words: str) -> Path:
         """A C program for `ours`, `openmpi` or `mpich`."""
-        compiler = "mpicc_abi" if family == "ours" else "mpicc"
-        return self.compiled(f"{source.stem}-{family}", self.interpreter(family), compiler, source, *words)
+        # The compiler for the standard ABI is MPICH's.
+        compiler, beside = ("mpicc_abi", "mpich") if family == "ours" else ("mpicc", family)
+        return self.compiled(f"{source.stem}-{family}", self.interpreter(beside), compiler, source, *words)
 
     def interpreter(self, family: str) -> Path:
         return {"ours": self.abi_python, "openmpi": lambda: self.python("openmpi", OPENMPI),

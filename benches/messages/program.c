@@ -104,7 +104,7 @@ static int is_right(const char *operation) {
     return all;
 }
 
-/* All ranks with these algorithms: ours follows the hint, others don't know it. */
+/* All ranks with these algorithms, which only ours are asked for: what is not followed is no measurement. */
 static MPI_Comm with_algorithms(const char *algorithms) {
     MPI_Info info;
     MPI_Comm made;
@@ -112,6 +112,15 @@ static MPI_Comm with_algorithms(const char *algorithms) {
     MPI_Info_set(info, "fishplate_algorithms", algorithms);
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &made);
     MPI_Info_free(&info);
+    char kept[1];
+    int length = sizeof kept, is_kept;
+    MPI_Comm_get_info(made, &info);
+    MPI_Info_get_string(info, "fishplate_algorithms", &length, kept, &is_kept);
+    MPI_Info_free(&info);
+    if (!is_kept) {
+        fprintf(stderr, "the library does not follow the algorithms %s\n", algorithms);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     return made;
 }
 

@@ -420,8 +420,9 @@ operations! {
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
         let object = comm.get()?;
-        object.intra()?;
-        let reduction = Reduction::new(Some(send), Some(receive), count, datatype, op, comm)?;
+        // At rank 0 the receive buffer means nothing, unless what is sent is in it.
+        let received = (object.intra()?.rank() > 0 || send.is_in_place()).then_some(receive);
+        let reduction = Reduction::new(Some(send), received, count, datatype, op, comm)?;
         Ok(move |turn| reduction.begin(turn, |ranks, send, receive, op| ranks.local().exscan(send, receive, op)))
     }
     fn "Reduce_scatter", "Ireduce_scatter", "Reduce_scatter_init" [info] <C>(

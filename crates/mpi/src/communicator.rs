@@ -16,7 +16,7 @@ use crate::buffer::Buffered;
 use crate::constants::*;
 use crate::entry::entries;
 use crate::error::{Result, error};
-use crate::error_handler::{Slot, default_slot};
+use crate::error_handler::{Blamed, Slot, default_slot};
 use crate::handle::{COMM_SELF, COMM_WORLD, Comm, Errhandler, Group, Info, Request};
 use crate::info::InfoObject;
 use crate::request::{Pending, RequestObject};
@@ -94,13 +94,16 @@ impl CommObject {
         Self { attributes, info: self.info.copied(), ..self.made(ranks) }
     }
 
-    /// With hints, done as they say. One that can't be followed has no effect (MPI 5.0, 7.4.4).
+    /// With hints, done as they say. One that can't be followed has no effect and is not kept (MPI 5.0, 7.4.4).
     fn following(mut self, hints: &InfoObject) -> Self {
-        self.info.merge(hints);
         let algorithms = hints.value(ALGORITHMS).and_then(|text| text.parse().ok());
-        if let (Ranks::Intra(communicator), Some(algorithms)) = (&mut self.ranks, algorithms) {
-            communicator.set_algorithms(algorithms);
+        match (&mut self.ranks, algorithms) {
+            (Ranks::Intra(communicator), Some(algorithms)) => {
+                communicator.set_algorithms(algorithms);
+            }
+            _ => hints.remove(ALGORITHMS),
         }
+        self.info.merge(hints);
         self
     }
 
@@ -303,14 +306,15 @@ entries! {
     }
     fn Comm_create_from_group(
         group: Group, tag: Text, info: Info, handler: Errhandler, place: Out<Comm>,
-    ) on handler => {
+    ) on (handler, Comm::KIND) => {
         place.set(Comm::NULL)?;
         let (group, process) = (group.get()?, crate::environment::process()?);
+        let handler = Slot::new(handler, Comm::KIND)?;
         if group.rank_of(process.rank()).is_none() {
             return Ok(());
         }
         let made = process.world().create_group(&group, tag_of(&tag.get()?))?;
-        let object = CommObject::new(Ranks::Intra(made), Slot::new(handler)?, "");
+        let object = CommObject::new(Ranks::Intra(made), handler, "");
         place.set(Comm::new(object.following(&hints(info)?)))
     }
     fn Comm_split(comm: Comm, color: c_int, key: c_int, place: Out<Comm>) on comm => {
@@ -357,7 +361,11 @@ entries! {
     fn Comm_set_info(comm: Comm, info: Info) on comm => {
         let object = comm.get()?;
         info.get()?;
-        object.info.update(info)
+        let hints = hints(info)?;
+        // Algorithms are named when a communicator is made: operations of this one may be under way.
+        hints.remove(ALGORITHMS);
+        object.info.merge(&hints);
+        Ok(())
     }
     fn Comm_test_inter(comm: Comm, flag: Out<c_int>) on comm => {
         flag.set_flag(comm.get()?.inter().is_ok())
@@ -386,9 +394,10 @@ entries! {
     fn Intercomm_create_from_groups(
         group: Group, leader: c_int, remote: Group, remote_leader: c_int, tag: Text, info: Info, handler: Errhandler,
         place: Out<Comm>,
-    ) on handler => {
+    ) on (handler, Comm::KIND) => {
         place.set(Comm::NULL)?;
         let (group, remote) = (group.get()?, remote.get()?);
+        let handler = Slot::new(handler, Comm::KIND)?;
         let (world, tag) = (crate::environment::process()?.world(), tag_of(&tag.get()?));
         let member = |group: &ranks::Group, rank: c_int| {
             let found = group.ranks().get(rank_of(rank)? as usize).copied();
@@ -400,9 +409,8 @@ entries! {
         let both = world.create_group(&all, tag)?;
         let peer = all.rank_of(theirs).map(|rank| (&both, rank));
         let made = local.create_inter(rank_of(leader)?, peer, tag)?;
-        let object = CommObject::new(Ranks::Inter(made), Slot::new(handler)?, "");
-        object.info.update(info)?;
-        place.set(Comm::new(object))
+        let object = CommObject::new(Ranks::Inter(made), handler, "");
+        place.set(Comm::new(object.following(&hints(info)?)))
     }
     fn Intercomm_merge(comm: Comm, high: c_int, place: Out<Comm>) on comm => {
         let object = comm.get()?;

@@ -47,11 +47,26 @@ struct Held {
     is_set: bool,
 }
 
+impl Held {
+    /// One that the program sets for an object of this kind.
+    fn of(handler: Errhandler, kind: &str) -> Result<Self> {
+        let object = handler.get()?;
+        if let ErrorHandler::Function(of, _) = &*object
+            && *of != kind
+        {
+            return Err(error(
+                MPI_ERR_ARG,
+                format!("this error handler was made for a {of}, not for a {kind}"),
+            ));
+        }
+        Ok(Self { handle: handler, object, is_set: true })
+    }
+}
+
 impl Slot {
-    /// With this handler.
-    pub(crate) fn new(handler: Errhandler) -> Result<Self> {
-        let held = Held { handle: handler, object: handler.get()?, is_set: false };
-        Ok(Self(Mutex::new(held)))
+    /// With the handler that the program gives for an object of this kind.
+    pub(crate) fn new(handler: Errhandler, kind: &str) -> Result<Self> {
+        Ok(Self(Mutex::new(Held::of(handler, kind)?)))
     }
 
     fn get(&self) -> Held {
@@ -64,16 +79,7 @@ impl Slot {
     }
 
     fn set(&self, handler: Errhandler, kind: &str) -> Result<()> {
-        let object = handler.get()?;
-        if let ErrorHandler::Function(of, _) = &*object
-            && *of != kind
-        {
-            return Err(error(
-                MPI_ERR_ARG,
-                format!("this error handler was made for a {of}, not for a {kind}"),
-            ));
-        }
-        let held = Held { handle: handler, object, is_set: true };
+        let held = Held::of(handler, kind)?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = held;
         Ok(())
     }
@@ -97,19 +103,16 @@ impl Blamed for Comm {
     const KIND: &'static str = "communicator";
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
-        match self.get().ok()?.error_handler.get() {
-            held if held.is_set => Some((held.object, self.to_address())),
-            _ => ().handler(),
-        }
+        Some((self.get().ok()?.error_handler.get().object, self.to_address()))
     }
 }
 
-/// What makes an object with this handler is told by it (MPI 5.0, 7.4.2 and 11.3.1).
-impl Blamed for Errhandler {
+/// What makes an object of this kind with this handler is told by it (MPI 5.0, 7.4.2 and 11.3.1).
+impl Blamed for (Errhandler, &'static str) {
     const KIND: &'static str = "error handler";
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
-        Some((self.get().ok()?, Comm::NULL.to_address()))
+        Some((Held::of(self.0, self.1).ok()?.object, Comm::NULL.to_address()))
     }
 }
 
@@ -143,7 +146,7 @@ impl Blamed for Returned {
     }
 }
 
-/// What belongs to no object, or to a communicator whose handler nobody has set, is raised with `MPI_COMM_SELF` (MPI 5.0, 9.3);
+/// What belongs to no object is raised with `MPI_COMM_SELF` (MPI 5.0, 9.3);
 /// with `MPI_COMM_WORLD`, as before MPI 4.0, if the program has set that one's handler only.
 impl Blamed for () {
     const KIND: &'static str = "communicator";
@@ -279,5 +282,6 @@ entries! {
 
 /// The handler that objects begin with.
 pub(crate) fn default_slot() -> Result<Slot> {
-    Slot::new(ERRORS_ARE_FATAL)
+    let held = Held { handle: ERRORS_ARE_FATAL, object: ERRORS_ARE_FATAL.get()?, is_set: false };
+    Ok(Slot(Mutex::new(held)))
 }

@@ -49,6 +49,11 @@ impl InfoObject {
         other.into_iter().for_each(|(key, value)| self.set(key, value));
     }
 
+    /// Leaves out a key.
+    pub(crate) fn remove(&self, key: &str) {
+        self.lock().retain(|(known, _)| known != key);
+    }
+
     /// What a key has.
     pub(crate) fn value(&self, key: &str) -> Option<String> {
         self.get(key)

@@ -10,7 +10,7 @@ use ranks::header::{Destination, Mode, RequestId, Source, TagSelector};
 use ranks::process::Turn;
 
 use crate::arguments::{Buffer, Integer, List, Out};
-use crate::buffer::{Bytes, Data, Landing};
+use crate::buffer::{Attachment, Bytes, Data, Landing};
 use crate::communicator::CommObject;
 use crate::constants::*;
 use crate::entry::{entries, operations};
@@ -22,17 +22,21 @@ use crate::status::Status;
 /// `MPI_TAG_UB`.
 pub(crate) const TAG_UB: c_int = partitioned::TAG_BOUND - 1;
 
-/// An error, if a message does not fit the buffers that were attached: to the communicator, the process, a session.
+/// An error, if a message does not fit the buffer that was attached to the communicator, or else any of the process and its sessions.
 fn buffered(comm: &CommObject, length: usize) -> Result<()> {
-    let attached = comm
+    let attached = |wanted: &dyn Fn(&Attachment) -> bool| {
+        let of_session = || Session::first(|session| session.buffer.get().filter(wanted));
+        crate::environment::BUFFER.get().filter(wanted).or_else(of_session)
+    };
+    let found = comm
         .buffer
         .get()
-        .or_else(|| crate::environment::BUFFER.get())
-        .or_else(|| Session::first(|session| session.buffer.get()));
-    let attached = attached.ok_or_else(|| {
+        .or_else(|| attached(&|one| one.check(length).is_ok()))
+        .or_else(|| attached(&|_| true));
+    let found = found.ok_or_else(|| {
         error(MPI_ERR_BUFFER, "a buffered send needs a buffer: call MPI_Buffer_attach")
     })?;
-    attached.check(length)
+    found.check(length)
 }
 
 fn tag_of(tag: c_int) -> Result<c_int> {

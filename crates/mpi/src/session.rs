@@ -7,7 +7,7 @@ use crate::buffer::Buffered;
 use crate::constants::*;
 use crate::entry::entries;
 use crate::error::{Result, error};
-use crate::error_handler::Slot;
+use crate::error_handler::{Blamed, Slot};
 use crate::handle::{COMM_SELF, Errhandler, Group, Info, Request, Session};
 use crate::info::InfoObject;
 use crate::request::{Pending, RequestObject};
@@ -41,9 +41,9 @@ fn group_of(name: &str) -> Result<fishplate_ranks::Group> {
 }
 
 entries! {
-    fn Session_init(info: Info, handler: Errhandler, place: Out<Session>) on handler => {
+    fn Session_init(info: Info, handler: Errhandler, place: Out<Session>) on (handler, Session::KIND) => {
         let session = SessionObject {
-            error_handler: Slot::new(handler)?,
+            error_handler: Slot::new(handler, Session::KIND)?,
             buffer: Buffered::default(),
             info: InfoObject::default(),
         };

@@ -9,9 +9,10 @@ shift
 cache=$root/.cache/mpi4py
 python=$cache/venv/bin/python
 
-if [ ! -x "$python" ]; then
+if [ ! -e "$cache/venv/complete" ]; then
   "${PYTHON:-python3}" -m venv "$cache/venv"
   "$python" -m pip install -q numpy
+  touch "$cache/venv/complete"
 fi
 VIRTUAL_ENV=$cache/venv "$binaries/fishplate" mpi4py
 version=$("$python" -c 'import importlib.metadata as packages; print(packages.version("mpi4py"))')

@@ -1,4 +1,4 @@
-import importlib.metadata, json, os, sys, sysconfig
+import importlib.metadata, importlib.util, json, os, sys, sysconfig
 
 version, abi = None, False
 try:
@@ -9,5 +9,6 @@ try:
             abi = abi or b"libmpi_abi" in package.locate_file(file).read_bytes()
 except importlib.metadata.PackageNotFoundError:
     pass
+pip = importlib.util.find_spec("pip") is not None
 headers = os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
-print(json.dumps({"prefix": sys.prefix, "version": version, "abi": abi, "headers": headers}))
+print(json.dumps({"prefix": sys.prefix, "version": version, "abi": abi, "pip": pip, "headers": headers}))

@@ -20,7 +20,7 @@ use crate::output::failure::{RecoveryHint, UsageError};
 const VERSION: &str = "4.1.2";
 /// The ABI's header, against which it is compiled.
 const HEADER: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../mpi/include/mpi.h"));
-/// Asks a Python for the mpi4py that it has, whether that is for the ABI, and whether extensions can be compiled.
+/// Asks a Python for the mpi4py that it has, whether that is for the ABI, and whether it has pip and can compile extensions.
 const PROBE: &str = include_str!("mpi4py.py");
 
 /// Build mpi4py for the MPI standard's ABI into a virtual environment, once
@@ -47,6 +47,14 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     if let (Some(version), Some(true)) = (found["version"].as_str(), found["abi"].as_bool()) {
         output.note(&format!("mpi4py {version} in {place} is built for the MPI ABI already"));
         return Ok(Exit::Success);
+    }
+    if found["pip"] != true {
+        let hints = [
+            format!("{} -m ensurepip puts it there", python.display()),
+            "of an environment that uv has made: uv pip install pip".to_owned(),
+        ];
+        let error = anyhow::anyhow!("there is no pip in {place}, which builds mpi4py");
+        return Err(error.context(RecoveryHint(hints.to_vec())));
     }
     if found["headers"] != true {
         let headers = "Python.h is missing: mpi4py is compiled against the headers of Python";
@@ -88,6 +96,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 
 /// The Python to install into: never the system's, whose packages are its own affair.
 fn python(given: Option<PathBuf>, active: Option<OsString>) -> Result<PathBuf> {
+    let active = active.filter(|directory| !directory.is_empty());
     given.or_else(|| Some(PathBuf::from(active?).join("bin/python"))).ok_or_else(|| {
         let hint = "python3 -m venv .venv && . .venv/bin/activate makes one; --python PROGRAM names another Python";
         let error = UsageError("no virtual environment is active (VIRTUAL_ENV is not set)".to_owned());

@@ -254,6 +254,17 @@ static void mixed(void) {
     CHECK(sum == size);
 }
 
+/* An exclusive scan gives rank 0 nothing, so its receive buffer may be anything. */
+static void exclusive(void) {
+    int one = 1, before = 0;
+    MPI_Exscan(&one, rank ? &before : &one, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(one == 1 && before == rank);
+    MPI_Exscan(&one, rank ? &before : NULL, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(before == rank);
+    MPI_Exscan(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(one == (rank ? rank : 1));
+}
+
 /* One buffer for both is an error that every rank sees, before anything is sent. */
 static void aliased(void) {
     int one = 1, all[8] = {0};
@@ -279,6 +290,7 @@ int main(int argc, char **argv) {
     others();
     persistent_in_any_order();
     mixed();
+    exclusive();
     aliased();
     MPI_Finalize();
     return 0;

@@ -203,8 +203,19 @@ static void sessions(void) {
     MPI_Session_finalize(&session);
 }
 
+/* Whether it says that it follows the hint. */
+static int has_algorithms(MPI_Comm comm) {
+    MPI_Info info;
+    char text[1];
+    int length = sizeof text, flag;
+    MPI_Comm_get_info(comm, &info);
+    MPI_Info_get_string(info, "fishplate_algorithms", &length, text, &flag);
+    MPI_Info_free(&info);
+    return flag;
+}
+
 /* The sum of numbers that shows in which order they were added. */
-static double sum_by(const char *algorithms) {
+static double sum_by(const char *algorithms, int is_known) {
     static const double numbers[5] = {0, 0, -1e16, 1e16, 1};
     double sum;
     MPI_Info info;
@@ -212,6 +223,11 @@ static double sum_by(const char *algorithms) {
     MPI_Info_create(&info);
     MPI_Info_set(info, "fishplate_algorithms", algorithms);
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+    CHECK(has_algorithms(comm) == is_known);
+    /* Too late. */
+    MPI_Info_set(info, "fishplate_algorithms", "allreduce=ring");
+    MPI_Comm_set_info(comm, info);
+    CHECK(has_algorithms(comm) == is_known);
     MPI_Allreduce(&numbers[rank % 5], &sum, 1, MPI_DOUBLE, MPI_SUM, comm);
     MPI_Comm_free(&comm);
     MPI_Info_free(&info);
@@ -219,7 +235,7 @@ static double sum_by(const char *algorithms) {
 }
 
 static void hints(void) {
-    double ordered = sum_by("ordered"), doubled = sum_by("allreduce=recursive-doubling"), not_known = sum_by("quickly");
+    double ordered = sum_by("ordered", 1), doubled = sum_by("allreduce=recursive-doubling", 1), not_known = sum_by("quickly", 0);
     /* ((((0 + 0) - 1e16) + 1e16) + 1), and ((0 + 0) - 1e16) + (1e16 + 1) */
     if (size == 5) CHECK(ordered == 1 && doubled == 0 && not_known == 0);
 }

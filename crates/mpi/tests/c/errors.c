@@ -8,6 +8,35 @@ static void handler(MPI_Comm *comm, int *code, ...) {
     seen = class_of(*code);
 }
 
+static void session_handler(MPI_Session *session, int *code, ...) {
+    (void)session;
+    (void)code;
+    called++;
+}
+
+/* A buffer of the communicator is the bound; without one, whichever has room. */
+static void buffers(void) {
+    static char small[8], large[512], of_comm[8], message[256];
+    MPI_Session session;
+    MPI_Comm own;
+    void *detached;
+    int length;
+    MPI_Comm_dup(MPI_COMM_SELF, &own);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    MPI_Buffer_attach(small, sizeof small);
+    CHECK(class_of(MPI_Bsend(message, sizeof message, MPI_BYTE, 0, 0, own)) == MPI_ERR_BUFFER);
+    MPI_Session_attach_buffer(session, large, sizeof large);
+    CHECK(MPI_Bsend(message, sizeof message, MPI_BYTE, 0, 0, own) == MPI_SUCCESS);
+    MPI_Recv(message, sizeof message, MPI_BYTE, 0, 0, own, MPI_STATUS_IGNORE);
+    MPI_Comm_attach_buffer(own, of_comm, sizeof of_comm);
+    CHECK(class_of(MPI_Bsend(message, sizeof message, MPI_BYTE, 0, 0, own)) == MPI_ERR_BUFFER);
+    MPI_Comm_detach_buffer(own, &detached, &length);
+    MPI_Session_detach_buffer(session, &detached, &length);
+    MPI_Buffer_detach(&detached, &length);
+    MPI_Session_finalize(&session);
+    MPI_Comm_free(&own);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     char text[MPI_MAX_ERROR_STRING];
@@ -50,12 +79,36 @@ int main(int argc, char **argv) {
     MPI_Comm_create_errhandler(handler, &teller);
     code = MPI_Comm_create_from_group(MPI_GROUP_NULL, "x", MPI_INFO_NULL, teller, &none_made);
     CHECK(class_of(code) == MPI_ERR_GROUP && called == 1 && none_made == MPI_COMM_NULL);
+    /* So are errors on what was made with it. */
+    MPI_Group world, own, others;
+    MPI_Comm made;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_create_from_group(world, "x", MPI_INFO_NULL, teller, &made);
+    CHECK(class_of(MPI_Send(&value, 1, MPI_INT, -9, 0, made)) == MPI_ERR_RANK && called == 2);
+    MPI_Comm_free(&made);
+    if (size > 1) {
+        int first = 0;
+        MPI_Group_incl(world, 1, &first, &own);
+        MPI_Group_difference(world, own, &others);
+        MPI_Intercomm_create_from_groups(rank ? others : own, 0, rank ? own : others, 0, "y", MPI_INFO_NULL, teller, &made);
+        CHECK(class_of(MPI_Send(&value, 1, MPI_INT, -9, 0, made)) == MPI_ERR_RANK && called == 3);
+        MPI_Comm_free(&made);
+        MPI_Group_free(&own);
+        MPI_Group_free(&others);
+    }
     called = 0;
     MPI_Errhandler_free(&teller);
+    /* One for sessions has nothing to do with communicators. */
+    MPI_Session_create_errhandler(session_handler, &teller);
+    CHECK(class_of(MPI_Comm_create_from_group(world, "x", MPI_INFO_NULL, teller, &made)) == MPI_ERR_ARG && !called);
+    MPI_Errhandler_free(&teller);
+    MPI_Group_free(&world);
     MPI_Info_create(&level);
     MPI_Info_set(level, "thread_level", "MPI_THREAD_SOME");
     CHECK(class_of(MPI_Session_init(level, MPI_ERRORS_RETURN, &session)) == MPI_ERR_INFO_VALUE);
     MPI_Info_free(&level);
+
+    buffers();
 
     /* What is not there says so, by both names. */
     MPI_Win win;

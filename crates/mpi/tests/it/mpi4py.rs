@@ -39,7 +39,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-const NONE: &str = r#"{"prefix": "PREFIX", "version": "4.1.2", "abi": false, "headers": true}"#;
+const NONE: &str =
+    r#"{"prefix": "PREFIX", "version": "4.1.2", "abi": false, "pip": true, "headers": true}"#;
 
 #[test]
 fn mpi4py_is_compiled_for_the_abi_once() {
@@ -66,7 +67,8 @@ fn mpi4py_is_compiled_for_the_abi_once() {
 #[test]
 fn what_mpi4py_is_compiled_with_is_named_if_it_is_missing() {
     let without_compiler = environment(NONE);
-    let without_headers = environment(&NONE.replace("true", "false"));
+    let without_headers = environment(&NONE.replace(r#""headers": true"#, r#""headers": false"#));
+    let without_pip = environment(&NONE.replace(r#""pip": true"#, r#""pip": false"#));
     for (environment, compiler, what, hint) in [
         (
             &without_compiler,
@@ -75,6 +77,7 @@ fn what_mpi4py_is_compiled_with_is_named_if_it_is_missing() {
             "apt install gcc",
         ),
         (&without_headers, "cc", "Python.h is missing", "apt install python3-dev"),
+        (&without_pip, "cc", "there is no pip in ", "-m ensurepip"),
     ] {
         let output = build_into(environment.path(), compiler);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output));
@@ -85,8 +88,11 @@ fn what_mpi4py_is_compiled_with_is_named_if_it_is_missing() {
 
 #[test]
 fn mpi4py_is_not_put_into_the_python_of_the_system() {
-    let mut command = Command::new(built().join("fishplate"));
-    let output = command.arg("mpi4py").env_remove("VIRTUAL_ENV").output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("python3 -m venv .venv"), "{}", text(&output));
+    for active in [None, Some("")] {
+        let mut command = Command::new(built().join("fishplate"));
+        command.arg("mpi4py").env_remove("VIRTUAL_ENV");
+        let output = command.envs(active.map(|path| ("VIRTUAL_ENV", path))).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("python3 -m venv .venv"), "{}", text(&output));
+    }
 }

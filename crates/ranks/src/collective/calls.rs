@@ -440,7 +440,8 @@ impl Communicator {
         self.prefix(send.into(), receive, operation, false)
     }
 
-    /// The reduction of `send` of the ranks before this one (`MPI_Exscan`). Rank 0's `receive` is left as it is.
+    /// The reduction of `send` of the ranks before this one (`MPI_Exscan`). Rank 0's `receive` is left as it is, whatever its
+    /// length.
     pub fn exscan<'a, T: Pod>(
         &'a self,
         send: impl Into<Contribution<'a, T>>,
@@ -465,7 +466,9 @@ impl Communicator {
                 Contribution::Data(_) => builder.value(send, None)?,
                 Contribution::InPlace => sent_to_all(builder, send, &into),
             };
-            same_length("send", &value, &into, size_of::<T>())?;
+            if !(exclusive && builder.me == 0) {
+                same_length("send", &value, &into, size_of::<T>())?;
+            }
             let algorithm = self.algorithms().scan();
             scan::scan(
                 &mut builder.s,
