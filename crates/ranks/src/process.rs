@@ -287,7 +287,7 @@ impl Process {
         self.wait_for(WaitFor::Leave, Some(until), |state| {
             (state.transport.is_flushed() || Instant::now() >= until).then_some(())
         });
-        self.with(|state| state.end_reports());
+        self.with(State::end_reports);
     }
 
     pub(crate) fn next_context(&self) -> u32 {
