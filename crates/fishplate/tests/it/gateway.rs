@@ -10,11 +10,13 @@ use fishplate_client::domain::{DomainServer, Member};
 use fishplate_client::{Service, Settings};
 use fishplate_contract::Argument;
 use fishplate_ranks::Communicator;
+use nix::sys::signal::Signal;
 
 use crate::curl::curl;
 use crate::domains::{server, states};
 use crate::processes::{is_alive, peak_memory};
 use crate::run::{User, ended};
+use crate::running::send;
 use crate::server::{Server, until};
 use crate::soap::{Answer, try_answer};
 use crate::tls::Authority;
@@ -382,23 +384,43 @@ async fn clients_of_the_domain_reach_its_ranks_through_the_gateway_and_nobody_el
     }
 }
 
+/// Asks a gateway for a connection to rank 1; the connection, and how the answer begins.
+fn switched(at: SocketAddr, credential: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let head = format!(
+        "GET /domains/{DOMAIN}/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n\
+         Connection: Upgrade\r\nUpgrade: fishplate-rank\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    (stream, String::from_utf8(status.to_vec()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_to_ranks_make_no_room_for_others_and_keep_nobody_waiting() {
+    let ours = CREDENTIAL[0].repeat(32);
+    let servers = [server(2, &[]), server(2, &["--limit", "connections_per_peer=2"])];
+    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
+    let at = servers[1].address();
+    let mut held = Vec::new();
+    until("all connections of this address are in use", || {
+        let (stream, status) = switched(at, &ours);
+        held.push(stream);
+        status.ends_with("503")
+    });
+    held.clear();
+    until("they are free again", || switched(at, &ours).1.ends_with("101"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_bounded_and_ranks_that_died_are_told() {
     let ours = CREDENTIAL[0].repeat(32);
     let mut servers = [(); 2].map(|()| server(2, &["--limit", "gateway_connections=2"]));
     begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
     let at = servers[1].address();
-    let connect = || {
-        let mut stream = TcpStream::connect(at).unwrap();
-        let head = format!(
-            "GET /domains/{DOMAIN}/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ours}\r\n\
-             Connection: Upgrade\r\nUpgrade: fishplate-rank\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut status = [0; 12];
-        stream.read_exact(&mut status).unwrap();
-        (stream, String::from_utf8(status.to_vec()).unwrap())
-    };
+    let connect = || switched(at, &ours);
     // One is that of the other rank, once it waits for messages.
     let mut held = Vec::new();
     until("all connections are in use", || {
@@ -421,6 +443,31 @@ async fn connections_are_bounded_and_ranks_that_died_are_told() {
     let pid = log.lines().find_map(|line| line.strip_prefix("ready ")?.parse().ok());
     until("it is gone", || !pid.is_some_and(is_alive));
     assert!(connect().1.ends_with("502"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_reach_each_other_while_their_server_finishes_what_others_asked() {
+    let ours = CREDENTIAL[0].repeat(32);
+    let mut servers = [(); 2].map(|()| server(2, &["--limit", "stop_time=1h"]));
+    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
+    let at = servers[1].address();
+    let (held, status) = switched(at, &ours);
+    assert!(status.ends_with("101"), "{status}");
+    // It is being answered until all of it has come.
+    let mut asking = TcpStream::connect(at).unwrap();
+    let head = "POST /ring HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Type: text/xml\r\n\
+                Content-Length: 10\r\n\r\n";
+    asking.write_all(head.as_bytes()).unwrap();
+    asking.read_exact(&mut [0; 12]).unwrap();
+    send(&servers[1], Signal::SIGTERM);
+    let ready = || curl(&[&format!("http://{at}/readyz")]).status;
+    until("it stops", || ready() == 503);
+    let (_other, status) = switched(at, &ours);
+    assert!(status.ends_with("101"), "{status}");
+    // Those it does not wait for.
+    drop(asking);
+    assert!(servers[1].ended().success());
+    drop(held);
 }
 
 #[test]

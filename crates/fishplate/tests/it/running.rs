@@ -13,7 +13,7 @@ use crate::soap::{Version, ask, connect, get, text_of, try_post, wrapper};
 
 const VERSION: Version = Version::V11;
 
-fn send(server: &Server, signal: Signal) {
+pub(crate) fn send(server: &Server, signal: Signal) {
     kill(Pid::from_raw(server.pid().try_into().unwrap()), signal).unwrap();
 }
 

@@ -127,8 +127,10 @@ pub(super) struct Outgoing<P: Protocol> {
     offset: usize,
     /// Bytes of what the receiver says that have not come entirely.
     partial: Vec<u8>,
-    /// Since when it is out of reach; later by the time in which it was only silent.
+    /// Since when it is out of reach; later by the time in which it was only silent, or nobody looked.
     lost_since: Option<Instant>,
+    /// When somebody looked last, while it is out of reach.
+    looked: Instant,
     pause: Duration,
     timeout: Duration,
     waits_for_room: bool,
@@ -163,6 +165,7 @@ impl<P: Protocol> Outgoing<P> {
             offset: 0,
             partial: Vec::new(),
             lost_since: None,
+            looked: Instant::now(),
             pause: FIRST_PAUSE,
             timeout,
             waits_for_room: false,
@@ -225,6 +228,9 @@ impl<P: Protocol> Outgoing<P> {
 
     /// Its socket is ready for something. Requests whose frames are acknowledged go into `sent`.
     pub(super) fn ready(&mut self, poller: &Poller, sent: &mut Vec<RequestId>) {
+        if self.lost_since.is_some() {
+            self.look(Instant::now());
+        }
         if let Connection::Connecting(stream, _) = &mut self.connection {
             let opened = stream.open().and_then(|is_open| {
                 poller.modify(&*stream, self.token, stream.wants_write())?;
@@ -266,6 +272,7 @@ impl<P: Protocol> Outgoing<P> {
 
     /// Does what it is time for; whether the other process has been out of reach for too long.
     fn tick(&mut self, now: Instant, poller: &Poller) -> bool {
+        self.look(now);
         if let Connection::Broken(at) = self.connection
             && at <= now
         {
@@ -281,10 +288,30 @@ impl<P: Protocol> Outgoing<P> {
         self.given_up_at().is_some_and(|at| now >= at)
     }
 
+    /// Somebody looks now. Longer than it should take nobody did: the program computed, and the other process is not to blame.
+    fn look(&mut self, now: Instant) {
+        let unseen = now.saturating_duration_since(self.looked).saturating_sub(self.interval());
+        self.looked = now;
+        // For one that is silent this is counted when its connection breaks.
+        if matches!(self.connection, Connection::Unconfirmed(..)) {
+            return;
+        }
+        if let Connection::Connecting(_, since) = &mut self.connection {
+            *since += unseen;
+        }
+        self.lost_since = self.lost_since.map(|since| since + unseen);
+    }
+
+    /// How often who waits looks for a process that is out of reach.
+    fn interval(&self) -> Duration {
+        LONGEST_PAUSE.min(self.timeout / 4)
+    }
+
     /// When it is time for something.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let retry = if let Connection::Broken(at) = self.connection { Some(at) } else { None };
-        [retry, self.unanswered_at(), self.given_up_at()].into_iter().flatten().min()
+        let given_up = self.given_up_at().map(|at| at.min(self.looked + self.interval()));
+        [retry, self.unanswered_at(), given_up].into_iter().flatten().min()
     }
 
     /// When an address that does not answer has had its share of the time: another one may.
@@ -319,7 +346,10 @@ impl<P: Protocol> Outgoing<P> {
     }
 
     fn connect(&mut self, poller: &Poller) {
-        self.lost_since.get_or_insert_with(Instant::now);
+        if self.lost_since.is_none() {
+            self.looked = Instant::now();
+            self.lost_since = Some(self.looked);
+        }
         let route = self.routes.get(self.at).ok_or_else(|| ErrorKind::AddrNotAvailable.into());
         match route.and_then(|route| Stream::dial(route, self.timeout)).and_then(|stream| {
             poller.add(&stream, self.token, true)?;
@@ -334,6 +364,7 @@ impl<P: Protocol> Outgoing<P> {
     fn fall(&mut self, error: &io::Error) {
         tracing::debug!(%error, rank = self.token, "a connection broke");
         let now = Instant::now();
+        self.looked = now;
         let since = self.lost_since.get_or_insert(now);
         let mut lasted = Duration::ZERO;
         if let Connection::Unconfirmed(_, begun) = self.connection {
@@ -596,5 +627,34 @@ mod tests {
         outgoing.send(frame(b"a".to_vec()), &poller);
         assert!(!outgoing.tick(Instant::now(), &poller));
         assert!(matches!(outgoing.connection, Connection::Broken(_)), "{:?}", outgoing.connection);
+    }
+
+    #[test]
+    fn time_in_which_nobody_looked_does_not_count() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poller = Poller::new(None).unwrap();
+        let mut outgoing = outgoing(&listener);
+        outgoing.routes[0].request = b"GET".to_vec();
+        outgoing.send(frame(b"a".to_vec()), &poller);
+        let (accepted, _) = listener.accept().unwrap();
+        assert!(matches!(outgoing.connection, Connection::Connecting(..)));
+        // The program computes, and then waits for a gateway that says nothing.
+        let begun = Instant::now() + 10 * TIMEOUT;
+        let mut now = begun;
+        while !outgoing.tick(now, &poller) {
+            now = outgoing.deadline().unwrap();
+        }
+        let waited = now - begun;
+        assert!(waited > TIMEOUT / 2 && waited <= TIMEOUT, "{waited:?}");
+        // It computes, and meanwhile the gateway has closed: there is another try.
+        drop(accepted);
+        outgoing.looked = Instant::now().checked_sub(10 * TIMEOUT).unwrap();
+        outgoing.lost_since = Some(outgoing.looked);
+        let mut ready = Vec::new();
+        while matches!(outgoing.connection, Connection::Connecting(..)) {
+            poller.ready(&mut ready);
+            ready.drain(..).for_each(|_| outgoing.ready(&poller, &mut Vec::new()));
+        }
+        assert!(!outgoing.tick(Instant::now(), &poller));
     }
 }

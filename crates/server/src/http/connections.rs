@@ -3,7 +3,7 @@
 //!
 //! The connection that has idled longest does: no request of it is being answered, so its peer loses
 //! nothing but the way to ask the next one. One that was only begun, or whose header comes in drops,
-//! idles since it was accepted.
+//! idles since it was accepted. One that was passed on to a rank makes room for nobody.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -23,6 +23,10 @@ const BUSY: u64 = u64::MAX;
 const ANSWERED: u64 = BUSY - 1;
 /// It was told to go.
 const LEAVING: u64 = BUSY - 2;
+/// A request is being passed on to a rank: a server that stops does not wait for it, as ranks ask again.
+const PASSING: u64 = BUSY - 3;
+/// The connection itself was passed on (`Upgrade`), and nobody here tells it to go.
+const PASSED: u64 = BUSY - 4;
 
 /// The connections of one listener.
 #[derive(Debug)]
@@ -67,7 +71,19 @@ pub(super) struct RequestGuard(Arc<Activity>);
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.turn(BUSY, ANSWERED);
+        let _ = self.0.turn(BUSY, ANSWERED) || self.0.turn(PASSING, ANSWERED);
+    }
+}
+
+impl RequestGuard {
+    /// The request is passed on to a rank.
+    pub(super) fn passing(&self) {
+        self.0.turn(BUSY, PASSING);
+    }
+
+    /// From here on its connection is one to a rank.
+    pub(super) fn passed(&self) {
+        self.0.turn(PASSING, PASSED);
     }
 }
 
@@ -106,7 +122,7 @@ impl Connections {
         }
     }
 
-    /// Waits until no request is being answered. Nobody is told to go: who asks for more is told that it is too late.
+    /// Waits until no request is being answered, but for what is passed on to ranks. Nobody is told to go: who asks for more is told that it is too late.
     pub(super) async fn answered(&self) {
         loop {
             let is_idle = |activity: &Activity| {
@@ -144,7 +160,7 @@ impl Connections {
         if candidates().any(|(since, ..)| since == LEAVING) {
             return true;
         }
-        let idle = || candidates().filter(|(since, ..)| *since < LEAVING);
+        let idle = || candidates().filter(|(since, ..)| *since < PASSED);
         while let Some((since, _, longest)) = idle().min_by_key(|(since, id, _)| (*since, *id)) {
             // It may have been asked something since we looked.
             if longest.turn(since, LEAVING) {
@@ -278,6 +294,29 @@ mod tests {
         assert!(all.admit(at(2)).await.is_some(), "others are not concerned");
         drop((first, first_busy));
         assert!(all.admit(at(1)).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_passed_on_makes_no_room_and_stops_no_server() {
+        let all = Connections::new(10, 2);
+        let first = all.admit(at(1)).await.unwrap();
+        let asked = first.busy().unwrap();
+        asked.passing();
+        asked.passed();
+        drop(asked);
+        first.flushed();
+        let second = all.admit(at(1)).await.unwrap();
+        let asked = second.busy().unwrap();
+        asked.passing();
+        // Nobody idles who could be told to go.
+        let third = tokio::time::timeout(Duration::from_secs(1), all.admit(at(1)));
+        assert!(third.await.unwrap().is_none());
+        all.answered().await;
+        drop(asked);
+        second.flushed();
+        let second = leaving(second);
+        assert!(all.admit(at(1)).await.is_some(), "that request was answered");
+        assert!(second.is_finished());
     }
 
     #[test]

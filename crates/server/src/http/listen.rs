@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::Principal;
-use hyper::Request;
 use hyper::body::Incoming as HyperBody;
 use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{SockRef, TcpKeepalive};
@@ -20,14 +20,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::connections::{ConnectionSlot, Connections};
+use super::connections::{ConnectionSlot, Connections, RequestGuard};
 use super::direct::{FileQueue, SendfileStream};
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::repoll::repolled;
 use super::respond;
 use super::route::{
-    denied, is_message, is_open, is_open_description, not_for_us, probe, service_of,
+    denied, is_message, is_open, is_open_description, is_passage, not_for_us, probe, service_of,
 };
 use super::sender::Sender;
 use super::timeout::TimeoutStream;
@@ -222,7 +222,10 @@ async fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             // It was told to go: what it asks for now is not begun.
             return std::future::pending().await;
         };
-        let mut reply = answer(served, peer, request).await;
+        let mut reply = answer(served, peer, request, &busy).await;
+        if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
+            busy.passed();
+        }
         if let Some(outlet) = outlet {
             reply.body_mut().through(outlet);
         }
@@ -249,7 +252,12 @@ async fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     }
 }
 
-async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> HttpResponse {
+async fn answer(
+    served: &Served,
+    peer: &Peer,
+    request: Request<HyperBody>,
+    busy: &RequestGuard,
+) -> HttpResponse {
     let host = &served.current.get();
     let admitted = served.current.admit();
     if let Some(told) = probe(host, &request, &admitted) {
@@ -262,7 +270,10 @@ async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> Ht
     if let Err(refusal) = filter.check(&request) {
         return not_for_us(host, &refusal);
     }
-    if let Err(fault) = admitted {
+    if is_passage(host, &request) {
+        // Ranks go on while their server stops, and reach each other as long as they can.
+        busy.passing();
+    } else if let Err(fault) = admitted {
         let (asked, body) = request.into_parts();
         let mut told = denied(host, &asked, &body, &fault);
         told.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

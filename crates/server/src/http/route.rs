@@ -156,10 +156,13 @@ fn access<'a>(host: &Host, name: &'a str, method: &Method, principal: &'a Princi
 
 /// Whether a request needs nobody's name: its address is the permission.
 pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
-    let path = below(host, request.uri().path());
-    let place = data::DataResource::of(path);
-    place.is_some_and(|place| place.is_open(request.method()))
-        || gateway::RankAddress::of(path).is_some()
+    let place = data::DataResource::of(below(host, request.uri().path()));
+    place.is_some_and(|place| place.is_open(request.method())) || is_passage(host, request)
+}
+
+/// Whether a request is to be passed on to a rank.
+pub(super) fn is_passage<B>(host: &Host, request: &Request<B>) -> bool {
+    gateway::RankAddress::of(below(host, request.uri().path())).is_some()
 }
 
 /// Whether a request is a message to a service.
