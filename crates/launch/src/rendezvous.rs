@@ -171,7 +171,11 @@ impl Rendezvous {
                     connection.rank = Some(rank);
                 }
                 (Some(ClientMessage::Report { domain, rank, credential }), None)
-                    if self.knows(domain, &credential) && (rank as usize) < self.members.len() =>
+                    if self.knows(domain, &credential)
+                        && self
+                            .members
+                            .get(rank as usize)
+                            .is_some_and(|member| !member.reports) =>
                 {
                     (connection.rank, connection.reports) = (Some(rank), true);
                     self.members[rank as usize].reports = true;
