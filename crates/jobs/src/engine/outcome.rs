@@ -176,11 +176,9 @@ impl EngineInner {
         Ok(match &output.content {
             OutputContent::Text(text) => Value::Text(text.clone()),
             OutputContent::TextFile { path, .. } => Value::Text(
-                workspace::open_output(&directory, path)
-                    .and_then(io::read_to_string)
-                    .map_err(|error| {
-                        internal(format!("output {} can't be read: {error}", output.name))
-                    })?,
+                workspace::open_output(&directory, path).and_then(io::read_to_string).map_err(
+                    |error| internal(format!("output {} can't be read: {error}", output.name)),
+                )?,
             ),
             OutputContent::File { path, len } => held(&workspace::work(&directory), path, *len),
             OutputContent::Archive { path, len } => held(&directory, path, *len),
