@@ -188,6 +188,9 @@ def test_code_that_changed_is_named(tally: Hosted, starts: Starts, tmp_path: Pat
         with fishplate.Run("changed", tmp_path / "run") as run:
             service = run.service(tally.urls["tally"])
             service(starts=starts.path, tag="one", x=x)
+            if second == "call first":
+                service(starts=starts.path, tag="two", x=2)
+            run.value(lambda: 0)
             if second == "call":
                 service(starts=starts.path, tag="two", x=2)
             else:
@@ -197,8 +200,10 @@ def test_code_that_changed_is_named(tally: Hosted, starts: Starts, tmp_path: Pat
     told = r"step 1 of run changed was tally\(starts=.*, tag=one, x=1\) at test_runs.py:\d+, .*; now it is tally\(.*, x=5\)"
     with pytest.raises(errors.JournalMismatch, match=told):
         work(5, "call")
-    with pytest.raises(errors.JournalMismatch, match=r"step 2 .* was tally\(.*tag=two, x=2\); now it is value of "):
+    with pytest.raises(errors.JournalMismatch, match=r"step 3 .* was tally\(.*tag=two, x=2\); now it is value of "):
         work(1, "value")
+    with pytest.raises(errors.JournalMismatch, match=r"step 2 .* was value of .*; now it is tally\(.*tag=two, x=2\)"):
+        work(1, "call first")
     work(1, "call")
     assert starts() == {"one": 1, "two": 1}
 

@@ -126,8 +126,12 @@ class Step:
         for name, label, raw in prepared:
             inputs.append([name, label, (yield from _stored.identity(name, raw))])
         call = endpoint.native.name if described.name == "call" else f"{endpoint.native.name}.{described.name}"
+        if self._place in contents.values:
+            value = contents.values[self._place]
+            raise self._mismatch(value["name"], "", value["at"], call, inputs)
         if past is not None and not past.cancelled and not past.reopened:
-            self._compare(past, call, inputs)
+            if (past.call, past.inputs) != (call, inputs):
+                raise self._mismatch(_stored.shown(past.call, past.inputs), past.where, past.begun, call, inputs)
             if past.fault is not None:
                 raise errors._fault(**past.fault)
         if past is None or past.outputs is None:
@@ -139,14 +143,12 @@ class Step:
                 outputs.append((name, label, (yield from _stored.restored(value, self._run._journal.files))))
         return Result((yield from received(endpoint.native, described, outputs, awaited)))
 
-    def _compare(self, past: Attempt, call: str, inputs: list[Any]) -> None:
-        if (past.call, past.inputs) == (call, inputs):
-            return
-        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(past.begun))
-        raise JournalMismatch(
-            f"step {self._place} of run {self._run.name} was {_stored.shown(past.call, past.inputs)} "
-            f"at {past.where}, {at}; now it is {_stored.shown(call, inputs)} at {self._where}. "
-            "The workflow was changed under the run, or does not do the same each time: take what changes by itself from run.value(...), run.now() or run.random(), and "
+    def _mismatch(self, was: str, where: str, begun: float, call: str, inputs: list[Any]) -> JournalMismatch:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(begun))
+        return JournalMismatch(
+            f"step {self._place} of run {self._run.name} was {was} at {where + ', ' if where else ''}{at}; now it is "
+            f"{_stored.shown(call, inputs)} at {self._where}. The workflow was changed under the run, or does not do "
+            "the same each time: take what changes by itself from run.value(...), run.now() or run.random(), and "
             "begin a changed workflow as another run; with reuse=True that takes over what is the same"
         )
 
