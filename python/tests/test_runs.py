@@ -247,6 +247,123 @@ def test_a_failure_that_the_workflow_took_is_part_of_the_run(tally: Hosted, star
     assert starts() == {"try-2": 2, "try-1": 2, "try0": 1}
 
 
+def test_what_was_not_taken_is_tried_again(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def work(sign: int) -> None:
+        with fishplate.Run("spawned", tmp_path / "spawned") as run:
+            service = run.service(tally.urls["tally"])
+            steps = [service.spawn(starts=starts.path, tag=f"s{n}", x=sign * (n + 1)) for n in range(4)]
+            until(lambda: all(step.done for step in steps))
+            assert [step.result.next for step in steps] == [following(n + 1) for n in range(4)]
+
+    with pytest.raises(errors.ProgramFailed):
+        work(-1)
+    work(1)
+    assert starts() == {f"s{n}": 2 for n in range(4)}
+
+
+def test_a_failure_before_branches_is_taken(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def work() -> None:
+        with fishplate.Run("before", tmp_path / "before") as run:
+            service = run.service(tally.urls["tally"])
+            with pytest.raises(errors.ProgramFailed):
+                service(starts=starts.path, tag="map", x=-1)
+            run.map(lambda n: service(starts=starts.path, tag=f"m{n}", x=n), range(2))
+            with pytest.raises(errors.ProgramFailed):
+                service(starts=starts.path, tag="branch", x=-1)
+            with run.branch("solid"):
+                service(starts=starts.path, tag="b", x=1)
+
+    for _ in range(3):
+        work()
+    assert starts() == {"map": 1, "m0": 1, "m1": 1, "branch": 1, "b": 1}
+
+
+def test_a_failure_in_whose_handling_another_came_stays_taken(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def work(x: int) -> None:
+        with fishplate.Run("handled", tmp_path / "handled") as run:
+            service = run.service(tally.urls["tally"])
+            try:
+                service(starts=starts.path, tag="a", x=-1)
+            except errors.ProgramFailed:
+                service(starts=starts.path, tag="b", x=x)
+
+    with pytest.raises(errors.ProgramFailed):
+        work(-2)
+    work(2)
+    assert starts() == {"a": 1, "b": 2}
+
+
+def test_failures_of_another_run_are_its_own(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    with pytest.raises(errors.ProgramFailed):
+        with fishplate.Run("outer", tmp_path / "outer") as outer, fishplate.Run("inner", tmp_path / "inner") as inner:
+            with pytest.raises(errors.ProgramFailed):
+                outer.service(tally.urls["tally"])(starts=starts.path, tag="taken", x=-1)
+            outer.random()
+            inner.service(tally.urls["tally"])(starts=starts.path, tag="it", x=-1)
+    (taken,), (failed,) = (contents(tmp_path / name).attempts["1"] for name in ("outer", "inner"))
+    assert (taken.taken, taken.reopened, failed.reopened) == (True, False, True)
+
+
+def test_a_mismatch_does_not_mend_itself(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def work(x: int) -> None:
+        with fishplate.Run("mended", tmp_path / "run") as run:
+            service = run.service(tally.urls["tally"])
+            with pytest.raises(errors.ProgramFailed):
+                service(starts=starts.path, tag="a", x=x)
+            service(starts=starts.path, tag="b", x=7)
+
+    work(-1)
+    for _ in range(2):
+        with pytest.raises(errors.JournalMismatch):
+            work(3)
+    work(-1)
+    assert starts() == {"a": 1, "b": 1}
+
+
+def test_another_call_is_noticed_by_its_server(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def work(x: int) -> int:
+        with fishplate.Run("lost", tmp_path / "run") as run:
+            return int(run.service(tally.urls["tally"])(starts=starts.path, tag="t", x=x).next)
+
+    assert work(1) == following(1)
+    # A power failure took what was not synced.
+    journal = tmp_path / "run/journal"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:2]))
+    for _ in range(2):
+        with pytest.raises(errors.JournalMismatch, match="the journal has lost with which"):
+            work(5)
+    assert work(1) == following(1)
+    assert starts() == {"t": 1}
+
+
+def test_no_answer_that_the_workflow_took_is_part_of_the_run(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{nobody.getsockname()[1]}/tally"
+
+    def work() -> list[str]:
+        with fishplate.Run("late", tmp_path / "run", patience=0.5) as run:
+            service, seen = run.service(tally.urls["tally"]), []
+            try:
+                service.options(timeout=0.5)(starts=starts.path, tag="fine", x=1, pause=2)
+            except errors.Timeout as error:
+                seen.append(str(error))
+            service(starts=starts.path, tag="coarse", x=1)
+            try:
+                run.service(gone)(x=1)
+            except errors.Unreachable as error:
+                seen.append(str(error))
+            service(starts=starts.path, tag="here", x=1)
+            return seen
+
+    first = work()
+    (late,) = contents(tmp_path / "run").attempts["1"]
+    # Its job ends well, which changes nothing any more.
+    assert fishplate.Service(tally.urls["tally"]).job(late.job or "").wait(timeout=LONG).state == "done"
+    assert len(first) == 2 and work() == first
+    assert starts() == {"fine": 1, "coarse": 1, "here": 1}
+
+
 def test_another_server_answers(tally: Hosted, second: Hosted, starts: Starts, tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

@@ -8,9 +8,12 @@ from asyncio import Task
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import BranchError
+
+if TYPE_CHECKING:
+    from ._step import Step
 
 
 class Branch:
@@ -27,10 +30,29 @@ class Branch:
         self._numbers: dict[str, int] = {}
         self._open: set[str] = set()
         self._owner: tuple[threading.Thread, Task[Any] | None] | None = None
+        self._raised: list[tuple[Step, Exception]] = []
+
+    def raised(self, *failures: tuple[Step, Exception]) -> None:
+        """Failures of steps came to the workflow here; it is open whether it goes on from them."""
+        with self._lock:
+            self._raised += failures
+
+    def went_on(self) -> None:
+        """The workflow goes on here, so it took what was raised."""
+        failures = self.unsettled()
+        for step, error in failures:
+            step._note_taken(error)
+
+    def unsettled(self) -> list[tuple[Step, Exception]]:
+        """The failures of which that was open; they are no more this branch's."""
+        with self._lock:
+            failures, self._raised = self._raised, []
+        return failures
 
     def take(self) -> str:
         """The next place."""
         self.own()
+        self.went_on()
         with self._lock:
             self._count += 1
             return self.child(str(self._count))
@@ -51,7 +73,7 @@ class Branch:
         # Errors
         `BranchError` if another one is, and goes on: which of the two comes first could not be told.
         """
-        here = (threading.current_thread(), _task())
+        here = _here()
         with self._lock:
             owner, self._owner = self._owner, here
             if owner is None or owner == here:
@@ -74,11 +96,18 @@ class Branch:
             if name in self._open:
                 raise BranchError(f"branch {name} is open already: what goes on side by side has names of its own")
             self._open.add(name)
+            is_ours = self._owner in (None, _here())
+        if is_ours:
+            self.went_on()
         try:
             yield Branch(self.numbered(name))
         finally:
             with self._lock:
                 self._open.discard(name)
+
+
+def _here() -> tuple[threading.Thread, Task[Any] | None]:
+    return threading.current_thread(), _task()
 
 
 def _task() -> Task[Any] | None:
@@ -101,10 +130,16 @@ class Branches:
 
     @contextmanager
     def entered(self, branch: Branch) -> Iterator[None]:
-        """Calls are made in this branch."""
+        """Calls are made in this branch, which came from the current one."""
+        parent = self.current
         token = self._current.set(branch)
         try:
             branch.own()
             yield
+            branch.went_on()
+        except BaseException:
+            # Whoever goes on from it there takes what was raised here.
+            parent.raised(*branch.unsettled())
+            raise
         finally:
             self._current.reset(token)

@@ -24,7 +24,7 @@ from .errors import JournalDamaged, RunInUse
 FORMAT = 1
 """Of the journal; a later one is not read."""
 
-SYNCED = frozenset({"run", "value", "put", "cancelled", "reopened"})
+SYNCED = frozenset({"run", "value", "put", "cancelled", "reopened", "taken"})
 """Kinds of records that are on the disk before anybody goes on: no server has a copy of them."""
 
 
@@ -51,8 +51,10 @@ class Attempt:
     cancelled: bool = False
     reopened: bool = False
     """The workflow ended with its failure, so it is tried again."""
-    record: int = 0
-    """Number of its last record."""
+    taken: bool = False
+    """The workflow went on from its failure, so that is replayed."""
+    asked: bool = True
+    """Whether a server was reached, so that its operation and inputs are known."""
     used: dict[str, Any] | None = None
     """What the server told of its job."""
 
@@ -86,15 +88,9 @@ class Contents:
     """Captions, and files of the run's directory."""
     processes: list[dict[str, Any]] = field(default_factory=list)
     """When the workflow was started, and what its process moved."""
-    latest: dict[str, int] = field(default_factory=dict)
-    """Number of the newest record that began something in each branch."""
-    highest: dict[str, int] = field(default_factory=dict)
-    """Highest number of a place in each branch."""
-    records: int = 0
 
     def take(self, record: dict[str, Any]) -> None:
         """What a record adds."""
-        self.records += 1
         kind, place = record["kind"], record.get("place", "")
         getattr(self, f"_{kind}")(place, record)
 
@@ -102,27 +98,6 @@ class Contents:
         """The last attempt of a place."""
         attempts = self.attempts.get(place)
         return attempts[-1] if attempts else None
-
-    def was_followed(self, attempt: Attempt) -> bool:
-        """Whether the workflow went on after it failed: in its branch, or in one that this came from."""
-        place = attempt.place
-        while place:
-            branch, _, name = place.rpartition("/")
-            number = name.partition("[")[0]
-            # A named branch has no number in the one that it came from, but a time.
-            is_numbered = number.isdigit()
-            if is_numbered and self.highest.get(branch, 0) > int(number):
-                return True
-            if not is_numbered and self.latest.get(branch, 0) > attempt.record:
-                return True
-            place = branch
-        return False
-
-    def _came(self, place: str) -> None:
-        """The workflow came to a place."""
-        branch, _, number = place.rpartition("/")
-        self.latest[branch] = self.records
-        self.highest[branch] = max(self.highest.get(branch, 0), int(number))
 
     def _run(self, _: str, record: dict[str, Any]) -> None:
         self.name, self.id = record["name"], record["id"]
@@ -137,12 +112,9 @@ class Contents:
         told = {name: record[name] for name in ("call", "inputs", "url", "where")}
         made = Attempt(place, record["attempt"], begun=record["at"], **told)
         self.attempts.setdefault(place, []).append(made)
-        made.record = self.records
-        self._came(place)
 
     def _changed(self, place: str, **parts: Any) -> None:
         attempt = self.attempts[place][-1]
-        attempt.record = self.records
         for name, value in parts.items():
             setattr(attempt, name, value)
 
@@ -153,7 +125,17 @@ class Contents:
         self._changed(place, outputs=record["outputs"], ended=record["at"], cancelled=False)
 
     def _failed(self, place: str, record: dict[str, Any]) -> None:
-        self._changed(place, fault=record["fault"], log=record["log"], ended=record["at"])
+        asked = record.get("asked", True)
+        self._changed(place, fault=record["fault"], log=record["log"], ended=record["at"], asked=asked)
+
+    def _taken(self, place: str, _: dict[str, Any]) -> None:
+        self._changed(place, taken=True)
+
+    def _mismatched(self, place: str, _: dict[str, Any]) -> None:
+        # It was another call: what was there before it counts.
+        self.attempts[place].pop()
+        if not self.attempts[place]:
+            del self.attempts[place]
 
     def _cancelled(self, place: str, record: dict[str, Any]) -> None:
         self._changed(place, cancelled=True, ended=record["at"])
@@ -169,7 +151,6 @@ class Contents:
 
     def _value(self, place: str, record: dict[str, Any]) -> None:
         self.values[place] = record
-        self._came(place)
 
     _put = _value
 

@@ -35,8 +35,8 @@ from ._picture import Picture
 from ._run_service import AsyncRunService, RunService
 from ._service import Settings, _Options
 from ._slots import Slots
-from ._step import Step
-from .errors import Error, JournalMismatch, RunCancelled
+from ._step import UNANSWERED, Step
+from .errors import Error, Fault, JournalMismatch, RunCancelled
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -324,7 +324,7 @@ class Run:
         with self._lock:
             _Termination.leave(self)
             self._picture.close()
-            for place in _failed_steps(failure):
+            for place in _failed_steps(failure, self._journal.contents.id):
                 last = self._journal.contents.last(place)
                 if last is not None and last.fault is not None and not last.reopened:
                     self._journal.append("reopened", place=place)
@@ -398,8 +398,8 @@ class _Termination:
         sys.exit(128 + number)
 
 
-def _failed_steps(failure: BaseException | None) -> set[str]:
-    """Places of the steps with which a workflow ended."""
+def _failed_steps(failure: BaseException | None, run: str) -> set[str]:
+    """Places of the run's steps with whose failures a workflow ended."""
     found: set[str] = set()
     seen: list[BaseException] = []
     left = [failure]
@@ -408,8 +408,8 @@ def _failed_steps(failure: BaseException | None) -> set[str]:
         if error is None or error in seen:
             continue
         seen.append(error)
-        if "step" in error.__dict__:
+        if isinstance(error, (Fault, *UNANSWERED)) and error.__dict__.get("run") == run:
             found.add(error.__dict__["step"])
-        left += [error.__cause__, error.__context__]
+        left.append(error.__cause__)
         left += getattr(error, "exceptions", ())
     return found

@@ -109,7 +109,7 @@ class RunService(BaseRunService):
 
     def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
         """Runs it and waits for its outputs; in a run that was resumed, gives what it gave."""
-        return blocking(self._step(unnamed, arguments)._flow(awaited=False))
+        return blocking(self._step(unnamed, arguments)._called(awaited=False))
 
     def spawn(self, /, *unnamed: Never, **arguments: Any) -> Step:
         """Begins it, on a thread of its own, and does not wait; take its `result` before the run is closed."""
@@ -131,4 +131,4 @@ class AsyncRunService(BaseRunService):
     def __call__(self, /, *unnamed: Never, **arguments: Any) -> Coroutine[Any, Any, Result]:
         """See `RunService.__call__`. Its place in the run is taken when this is called, not when it is awaited: so
         calls that are gathered need no branches."""
-        return awaiting(self._step(unnamed, arguments)._flow(awaited=True))
+        return awaiting(self._step(unnamed, arguments)._called(awaited=True))

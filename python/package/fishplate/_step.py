@@ -19,7 +19,7 @@ from ._journal import Attempt
 from ._result import Result
 from ._service import _Options
 from ._values import BINARY, Given, given, received, spelled
-from .errors import Fault, JournalMismatch
+from .errors import ConnectionLost, Fault, JournalMismatch, Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._endpoint import Endpoint
@@ -30,6 +30,9 @@ TRANSIENT = (errors.Unreachable, errors.ConnectionLost, errors.Unavailable, erro
 
 RETRIED = errors.ReceiverFault
 """Faults after which the same call may do better."""
+
+UNANSWERED = (Timeout, Unreachable, ConnectionLost)
+"""No answer of the service's: its job may go on, and is found when the run is resumed, unless the workflow went on."""
 
 NOT_RETRIED = (errors.OutcomeUnknown, errors.JobKilled)
 """Of those: the program may have done its work, or somebody ended it on purpose."""
@@ -87,10 +90,41 @@ class Step:
     @property
     def result(self) -> Result:
         """What came of it; waits for the end. One that failed raises its `Fault`."""
-        return self._future.result()
+        try:
+            return self._future.result()
+        except Exception as error:
+            self._raised(error)
+            raise
 
     def __repr__(self) -> str:
         return f"<Step {self._place} of run {self._run.name}: {self._service._name}>"
+
+    def _called(self, awaited: bool) -> Flow[Result]:
+        """Makes it for somebody who waits for it."""
+        try:
+            return (yield from self._flow(awaited))
+        except Exception as error:
+            self._raised(error)
+            raise
+
+    def _raised(self, error: Exception) -> None:
+        self._run._branches.current.raised((self, error))
+
+    def _note_taken(self, error: Exception) -> None:
+        """The workflow went on from its failure."""
+        journal = self._run._journal
+        last = journal.contents.last(self._place)
+        is_settled = last is not None and (last.outputs is not None or (last.taken and not last.reopened))
+        if isinstance(error, UNANSWERED) and not is_settled:
+            if is_new := last is None or not last.is_open:
+                called = {"call": self._service._name, "inputs": [], "url": self._service._endpoints[0].url}
+                number = 0 if last is None else last.number + 1
+                journal.append("begun", place=self._place, attempt=number, **called, where=self._where)
+            told = {"code": type(error).__name__, "message": str(error), "job": self.job}
+            journal.append("failed", place=self._place, fault=told, log="", asked=not is_new)
+            last = journal.contents.last(self._place)
+        if last is not None and last.fault is not None and not last.taken and not last.reopened:
+            journal.append("taken", place=self._place)
 
     def _flow(self, awaited: bool) -> Flow[Result]:
         run = self._run
@@ -104,6 +138,7 @@ class Step:
         except Exception as error:
             # Where it was, also for who catches it far away, and for `Run.close`.
             error.__dict__.setdefault("step", self._place)
+            error.__dict__.setdefault("run", run._journal.contents.id)
             error.add_note(f"in step {self._place} of run {run.name}, {self._where}")
             raise
         finally:
@@ -116,9 +151,12 @@ class Step:
     def _made(self, awaited: bool) -> Flow[Result]:
         contents = self._run._journal.contents
         past = contents.last(self._place)
-        if past is not None and past.fault is not None and not past.reopened and not contents.was_followed(past):
-            # The workflow came no further: it was mended, or the server was.
-            past = replace(past, reopened=True)
+        if past is not None and past.fault is not None and not past.reopened:
+            if past.taken and not past.asked:
+                raise errors._failure(**past.fault)
+            if not past.taken:
+                # The workflow came no further: it was mended, or the server was.
+                past = replace(past, reopened=True)
         endpoint = yield from self._service._connected(past)
         described = endpoint.described(self._operation)
         prepared = yield from given(described, self._arguments)
@@ -133,7 +171,7 @@ class Step:
             if (past.call, past.inputs) != (call, inputs):
                 raise self._mismatch(_stored.shown(past.call, past.inputs), past.where, past.begun, call, inputs)
             if past.fault is not None:
-                raise errors._fault(**past.fault)
+                raise errors._failure(**past.fault)
         if past is None or past.outputs is None:
             made = Attempt(self._place, 0, call, inputs, endpoint.url, self._where, time.time())
             outputs = yield from self._answered(made, past, endpoint, described, prepared)
@@ -168,7 +206,7 @@ class Step:
                 journal.append("begun", place=self._place, attempt=number, **parts)
             self._attempt, self._endpoint = made, endpoint
             try:
-                raws = yield from self._slotted(made, endpoint, described, prepared)
+                raws = yield from self._slotted(made, endpoint, described, prepared, is_known=goes_on)
                 outputs = []
                 for name, label, raw in raws:
                     outputs.append([name, label, (yield from _stored.stored(raw, journal.files))])
@@ -201,24 +239,25 @@ class Step:
             fault.add_note(f"it wrote:\n{log.rstrip()}")
 
     def _slotted(
-        self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given
+        self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given, is_known: bool
     ) -> Flow[Given]:
         slots = self._run._slots(endpoint, self._service._at_once)
         slot = slots.ask()
         try:
             yield slot
             self._run._check()
-            return (yield from self._attempted(made, endpoint, described, prepared))
+            return (yield from self._attempted(made, endpoint, described, prepared, is_known))
         finally:
             slots.give_back(slot)
 
     def _attempted(
-        self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given
+        self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given, is_known: bool
     ) -> Flow[Given]:
-        """One attempt: a job under this attempt's key, and its outputs."""
+        """One attempt: a job under this attempt's key, and its outputs. `is_known`: the journal had the same call."""
         native, timeout = endpoint.native, self._service._options.timeout
         choices = _choices(self._service._options, native, described)
         key = f"{self._run._journal.contents.id}/{made.place}/{made.number}"
+        content = None
         if self._service._reuse:
             content = yield from _reuse.content(self._run, endpoint, made.inputs, prepared)
             if content is not None:
@@ -240,9 +279,18 @@ class Step:
             try:
                 made.job = yield from self._patient(spawn)
             except errors.KeyConflict as conflict:
-                # The same data at another address: by its digest it is the same call.
                 if conflict.job is None:
                     raise
+                if not is_known and content is None:
+                    # What was called is not in the journal any more, so nothing says that this was it.
+                    self._run._journal.append("mismatched", place=self._place)
+                    raise JournalMismatch(
+                        f"step {self._place} of run {self._run.name} was called with other inputs (job {conflict.job} "
+                        f"at {endpoint.url}), and the journal has lost with which; now it is "
+                        f"{_stored.shown(made.call, made.inputs)} at {self._where}. Call it as it was called then, or "
+                        "begin another run"
+                    ) from conflict
+                # The same data at another address: by its digest it is the same call.
                 made.job, is_ours = conflict.job, False
             self._run._journal.append("accepted", place=self._place, job=made.job)
         elif (yield from self._patient(lambda: native.status(made.job or "")))["state"] in FINAL:

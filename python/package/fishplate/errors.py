@@ -292,6 +292,14 @@ class Internal(ReceiverFault):
     """A fault of our own; the server's log has more."""
 
 
+def _failure(code: str, message: str, **parts: Any) -> Error:
+    """What a journal has of a failure: a fault, or that no answer came."""
+    for kind in (Timeout, Unreachable, ConnectionLost):
+        if code == kind.__name__:
+            return kind(message)
+    return _fault(code, message, **parts)
+
+
 def _fault(code: str, message: str, **parts: Any) -> Fault:
     """The fault of that code; a plain one, if the server knows codes that we do not."""
     found = globals().get(code)
