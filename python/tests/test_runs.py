@@ -387,13 +387,23 @@ def test_another_server_answers(tally: Hosted, second: Hosted, starts: Starts, t
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("way", ["plain", "with", "map", "spawn", "asyncio"])
+@pytest.mark.parametrize("way", ["plain", "with", "map", "spawn", "asyncio", "threads"])
 def test_stopping_ends_the_jobs(tally: Hosted, starts: Starts, tmp_path: Path, number: int, way: str) -> None:
     ways = {
         "plain": "run = fishplate.Run('stop', d)\ncall(run, 0)\n",
         "with": "with fishplate.Run('stop', d) as run:\n    call(run, 0)\n",
         "map": "run = fishplate.Run('stop', d)\nrun.map(lambda n: call(run, n), range(3))\n",
         "spawn": "run = fishplate.Run('stop', d)\ns = run.service(url).spawn(**inputs(0))\ns.result\n",
+        "threads": (
+            "import threading\n"
+            "run = fishplate.Run('stop', d)\n"
+            "def case(n):\n"
+            "    with run.branch(f'case-{n}'):\n"
+            "        call(run, n)\n"
+            "cases = [threading.Thread(target=case, args=(n,)) for n in range(3)]\n"
+            "[case.start() for case in cases]\n"
+            "[case.join() for case in cases]\n"
+        ),
         "asyncio": (
             "async def main():\n"
             "    with fishplate.Run('stop', d) as run:\n"
@@ -410,7 +420,7 @@ def test_stopping_ends_the_jobs(tally: Hosted, starts: Starts, tmp_path: Path, n
     )
     service = fishplate.Service(tally.urls["tally"])
     process = script(code, tmp_path / "run", tally.urls["tally"], starts.path)
-    count = 3 if way in ("map", "asyncio") else 1
+    count = 3 if way in ("map", "asyncio", "threads") else 1
     until(lambda: starts().total() == count)
     process.send_signal(number)
     _, err = process.communicate(timeout=LONG)
@@ -625,11 +635,209 @@ def test_a_torn_journal_is_mended_and_a_damaged_one_refused(tally: Hosted, start
         path.write_bytes(before[:cut])
         work()
     assert starts() == {"0": 1, "1": 1, "2": 1}
-    broken = bytearray(whole)
-    broken[len(lines[0]) + 20] ^= 1
-    path.write_bytes(broken)
-    with pytest.raises(errors.JournalDamaged, match="is damaged at byte"):
-        work()
+    # Damage that cannot come of a torn end, also where nothing synced stands behind it.
+    for flipped, kept in ((len(lines[0]) + 20, whole), (len(lines[0]) + 20, before), (20, lines[0])):
+        broken = bytearray(kept)
+        broken[flipped] ^= 1
+        path.write_bytes(broken)
+        for _ in range(2):
+            with pytest.raises(errors.JournalDamaged, match="is damaged at byte"):
+                work()
+        assert path.read_bytes() == broken
+    # More than a line that was torn is kept.
+    path.write_bytes(whole + b"noise\nand more\n")
+    work()
+    (kept_end,) = (tmp_path / "run").glob("journal.cut-*")
+    assert kept_end.read_bytes() == b"noise\nand more\n"
+    assert starts() == {"0": 1, "1": 1, "2": 1}
+
+
+def test_a_file_that_was_put_is_looked_at_again(tally: Hosted, tmp_path: Path) -> None:
+    def work(data: bytes) -> str:
+        (tmp_path / "in").write_bytes(data)
+        with fishplate.Run("put", tmp_path / "run") as run:
+            return run.put(tmp_path / "in", tally.url).url
+
+    first = work(b"old\n")
+    for _ in range(2):
+        with pytest.raises(errors.JournalMismatch, match="put in to .* with size 4, digest .*; now the file has size 4"):
+            work(b"new\n")
+    assert work(b"old\n") == first
+
+
+def test_a_job_that_ended_well_is_not_cancelled(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, sys\n"
+        "run = fishplate.Run('well', sys.argv[1])\n"
+        "print(run.service(sys.argv[2])(starts=sys.argv[3], tag='x', x=1, pause=1).next)\n"
+    )
+    arguments = (tmp_path / "run", tally.urls["tally"], starts.path)
+    process = script(code, *arguments)
+    until(lambda: starts()["x"])
+    until(lambda: contents(tmp_path / "run").attempts["1"][0].job)
+    process.kill()
+    process.communicate()
+    (attempt,) = contents(tmp_path / "run").attempts["1"]
+    fishplate.Service(tally.urls["tally"]).job(attempt.job or "").wait()
+    with fishplate.Run("well", tmp_path / "run") as run:
+        assert run.cancel() == []
+    assert script(code, *arguments).communicate() == (f"{following(1)}\n", "")
+    assert starts() == {"x": 1}
+
+
+def test_a_hung_server_does_not_keep_the_others_jobs(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, sys\n"
+        "d, f, *urls = sys.argv[1:]\n"
+        "run = fishplate.Run('hung', d)\n"
+        "steps = [run.service(url).spawn(starts=f, tag=str(n), x=n, pause=600) for n, url in enumerate(urls)]\n"
+        "steps[0].result\n"
+    )
+    with Hosted(tmp_path / "hung", [SERVICES / "tally.toml"], "--allow-private") as hung:
+        urls = [hung.urls["tally"], hung.urls["tally"], tally.urls["tally"]]
+        process = script(code, tmp_path / "run", starts.path, *urls)
+        until(lambda: starts().total() == 3)
+        until(lambda: sum(tried[0].job is not None for tried in contents(tmp_path / "run").attempts.values()) == 3)
+        os.kill(hung.process.pid, signal.SIGSTOP)
+        try:
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=LONG)
+        finally:
+            os.kill(hung.process.pid, signal.SIGCONT)
+    assert "step 1 of run hung may go on at" in err and "its server does not answer" in err
+    attempts = contents(tmp_path / "run").attempts
+    assert [attempts[place][0].cancelled for place in "123"] == [False, False, True]
+
+
+def test_reuse_takes_no_failures_and_kills_nobody_elses(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, sys\n"
+        "with fishplate.Run('reuse', sys.argv[1], reuse=True) as run:\n"
+        "    print(run.service(sys.argv[2])(starts=sys.argv[3], tag='r', x=1, pause=600).next)\n"
+    )
+
+    def begin(name: str) -> subprocess.Popen[str]:
+        process = script(code, tmp_path / name, tally.urls["tally"], starts.path)
+        until(lambda: (tmp_path / name / "journal").exists())
+        until(lambda: any(tried[0].job for tried in contents(tmp_path / name).attempts.values()))
+        return process
+
+    first, second = begin("one"), begin("two")
+    (ours,), (found,) = (contents(tmp_path / name).attempts["1"] for name in ("one", "two"))
+    assert (ours.found, found.found, ours.job) == (False, True, found.job)
+    job = fishplate.Service(tally.urls["tally"]).job(found.job or "")
+    second.send_signal(signal.SIGTERM)
+    second.communicate(timeout=LONG)
+    states = [job.state]
+    # Who has it ends it, and whoever waits for it begins another one.
+    third = begin("three")
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=LONG)
+    states.append(job.state)
+    assert states == ["running", "killed"]
+    until(lambda: len(contents(tmp_path / "three").attempts["1"]) == 2)
+    until(lambda: starts()["r"] == 2)
+    third.send_signal(signal.SIGTERM)
+    third.communicate(timeout=LONG)
+
+
+def test_calls_in_a_value_do_not_shift_places(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def work() -> list[int]:
+        with fishplate.Run("value", tmp_path / "run") as run:
+            service = run.service(tally.urls["tally"])
+            inner = run.value(lambda: service(starts=starts.path, tag="in", x=1).next)
+            return [inner, service(tag="out", starts=starts.path, x=2).next]
+
+    first = work()
+    assert work() == first and starts() == {"in": 1, "out": 1}
+
+
+def test_names_of_inputs_have_no_order(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    for inputs in ({"tag": "x", "x": 1}, {"x": 1, "tag": "x"}):
+        with fishplate.Run("order", tmp_path / "run") as run:
+            run.service(tally.urls["tally"])(starts=starts.path, **inputs)
+    assert starts() == {"x": 1}
+
+
+def test_measures_and_branches_are_counted_apart(tally: Hosted, tmp_path: Path) -> None:
+    with fishplate.Run("apart", tmp_path / "run") as run:
+        run.progress("solid", 1.0)
+        with run.branch("solid"):
+            assert run.service(tally.urls["sort"]).spawn(text=b"").place == "solid.1/1"
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_lost_file_of_values_is_got_again(tally: Hosted, tmp_path: Path) -> None:
+    def work() -> bytes:
+        with fishplate.Run("lost", tmp_path / "run") as run:
+            sort = run.service(tally.urls["sort"]).options(outputs="value")
+            return bytes(sort(text=b"some words\n" * 2000).sorted.bytes())
+
+    first = work()
+    (file,) = (tmp_path / "run/values").iterdir()
+    file.unlink()
+    assert work() == first and file.exists()
+
+
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable"])
+def test_a_gateway_that_has_no_server_is_asked_again(tmp_path: Path, status: str) -> None:
+    asked: list[bytes] = []
+
+    def answer() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection:
+                    asked.append(connection.recv(65536))
+                    connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer, daemon=True).start()
+        with fishplate.Run("gateway", tmp_path / "run", patience=1) as run:
+            with pytest.raises(errors.Unreachable, match="no server answers at"):
+                run.service(f"http://127.0.0.1:{listening.getsockname()[1]}/tally")(x=1)
+        listening.shutdown(socket.SHUT_RDWR)
+    assert len(asked) > 1
+
+
+def test_a_forked_child_does_not_hold_a_run(tmp_path: Path) -> None:
+    code = (
+        "import fishplate, os, sys\n"
+        "run = fishplate.Run('fork', sys.argv[1])\n"
+        "if os.fork() == 0:\n"
+        "    try:\n"
+        "        run.random()\n"
+        "    except fishplate.errors.RunClosed:\n"
+        "        print('closed', flush=True)\n"
+        "    sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    process = script(code, tmp_path / "run", stdin=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == "closed\n"
+    process.kill()
+    process.wait()
+    fishplate.Run("fork", tmp_path / "run").close()
+    process.communicate()
+
+
+def test_a_run_is_closed_and_opened_in_one_program(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    run = fishplate.Run("cell", tmp_path / "run")
+    with pytest.raises(errors.RunInUse, match=r"is open in this program: run.close\(\)"):
+        fishplate.Run("cell", tmp_path / "run")
+    service = run.service(tally.urls["tally"])
+    run.close()
+    for call in (lambda: service(starts=starts.path, tag="x", x=1), run.random, lambda: run.progress("x", 1.0)):
+        with pytest.raises(errors.RunClosed, match="run cell is closed"):
+            call()
+    assert not starts()
+    path = tmp_path / "run/journal"
+    whole = path.read_bytes()
+    path.write_bytes(b"!" + whole)
+    with pytest.raises(errors.JournalDamaged):
+        fishplate.Run("cell", tmp_path / "run")
+    path.write_bytes(whole)
+    fishplate.Run("cell", tmp_path / "run").close()
 
 
 def test_a_full_disk_is_told_and_leaves_a_whole_journal(tally: Hosted, starts: Starts, tmp_path: Path) -> None:

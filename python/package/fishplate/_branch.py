@@ -27,7 +27,7 @@ class Branch:
         self.path = path
         self._lock = threading.Lock()
         self._count = 0
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self._open: set[str] = set()
         self._owner: tuple[threading.Thread, Task[Any] | None] | None = None
         self._raised: list[tuple[Step, Exception]] = []
@@ -57,11 +57,11 @@ class Branch:
             self._count += 1
             return self.child(str(self._count))
 
-    def numbered(self, name: str) -> str:
-        """The next place of that name, which is no call's."""
+    def numbered(self, name: str, kind: str = "branch") -> str:
+        """The next place of that name, which is no call's. Each kind is counted for itself."""
         with self._lock:
-            self._numbers[name] = self._numbers.get(name, 0) + 1
-            return self.child(f"{name}.{self._numbers[name]}")
+            number = self._numbers[kind, name] = self._numbers.get((kind, name), 0) + 1
+            return self.child(f"{name}.{number}")
 
     def child(self, name: str) -> str:
         """A place or branch of this one."""

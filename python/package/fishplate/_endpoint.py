@@ -9,7 +9,10 @@ from urllib.parse import urlsplit
 from . import _native
 from ._flow import Blocking, Flow
 from ._service import AsyncService, Settings
-from .errors import ArgumentError
+from .errors import ArgumentError, NotUnderstood, Unreachable
+
+AWAY = (502, 503, 504)
+"""Statuses of HTTP by which a gateway says that its server is away."""
 
 CONNECT_TIMEOUT = 10.0
 """Seconds within which a server is reached, or the next one is asked."""
@@ -41,7 +44,13 @@ class Endpoint:
     def connected(self) -> Flow[None]:
         """Fetches its description, once."""
         if self._service is None:
-            native = yield _native.Service.connect(self.url, **self.settings)
+            try:
+                native = yield _native.Service.connect(self.url, **self.settings)
+            except NotUnderstood as error:
+                # A gateway whose server is away says so by the status alone.
+                if any(f"answered {status}" in str(error) for status in AWAY):
+                    raise Unreachable(str(error)) from error
+                raise
             if not native.ours:
                 raise ArgumentError(
                     f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again"

@@ -51,6 +51,8 @@ class Attempt:
     cancelled: bool = False
     reopened: bool = False
     """The workflow ended with its failure, so it is tried again."""
+    found: bool = False
+    """Its job was there before it was asked for, under a key of `reuse`."""
     taken: bool = False
     """The workflow went on from its failure, so that is replayed."""
     asked: bool = True
@@ -119,7 +121,7 @@ class Contents:
             setattr(attempt, name, value)
 
     def _accepted(self, place: str, record: dict[str, Any]) -> None:
-        self._changed(place, job=record["job"])
+        self._changed(place, job=record["job"], found=record.get("found", False))
 
     def _ended(self, place: str, record: dict[str, Any]) -> None:
         self._changed(place, outputs=record["outputs"], ended=record["at"], cancelled=False)
@@ -174,20 +176,26 @@ class Journal:
         self.directory = directory
         self.files = directory / "values"
         # References are keys: nobody else reads them.
-        self.files.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.files.mkdir(mode=0o700, exist_ok=True)
         self._lock = threading.Lock()
         self._held = self._claim(name)
         path = directory / "journal"
-        self.contents, whole = read(path)
+        try:
+            self.contents, whole = read(path)
+            if self.contents.id and self.contents.name != name:
+                raise RunInUse(f"{directory} is the directory of run {self.contents.name}, not of {name}")
+            _keep_cut(path, whole)
+        except BaseException:
+            os.close(self._held)
+            raise
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._file, whole)
         os.lseek(self._file, 0, os.SEEK_END)
+        _open.add(self)
         if not self.contents.id:
             self.append("run", name=name, id=secrets.token_hex(16), format=FORMAT)
             sync_directory(directory)
-        elif self.contents.name != name:
-            self.close()
-            raise RunInUse(f"{directory} is the directory of run {self.contents.name}, not of {name}")
         self.append("process", pid=os.getpid())
 
     def _claim(self, name: str) -> int:
@@ -198,11 +206,20 @@ class Journal:
         except BlockingIOError:
             pid = os.read(held, 32).decode().strip()
             os.close(held)
-            what = f"run {name} in {self.directory} is being run by process {pid}: wait for it, or end it"
+            what = f"run {name} in {self.directory} is "
+            if pid == str(os.getpid()):
+                what += "open in this program: run.close()"
+            else:
+                what += f"being run by process {pid}: wait for it, or end it"
             raise RunInUse(what) from None
         os.ftruncate(held, 0)
         os.pwrite(held, str(os.getpid()).encode(), 0)
         return held
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be added any more."""
+        return self._file < 0
 
     def append(self, kind: str, **parts: Any) -> None:
         """Adds a record. It outlives this process; those of the kinds in `SYNCED` outlive a power failure too."""
@@ -229,9 +246,27 @@ class Journal:
         with self._lock:
             if self._file >= 0:
                 os.fsync(self._file)
-                os.close(self._file)
-                os.close(self._held)
-                self._file = -1
+                self._let_go()
+
+    def _let_go(self) -> None:
+        os.close(self._file)
+        os.close(self._held)
+        self._file = -1
+        _open.discard(self)
+
+
+_open: set[Journal] = set()
+
+
+def _forked() -> None:
+    """A child has no part in its parent's runs, and must not hold their locks when that has ended."""
+    for journal in list(_open):
+        # Another thread of the parent may have had it.
+        journal._lock = threading.Lock()
+        journal._let_go()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _line(record: dict[str, Any]) -> bytes:
@@ -248,17 +283,25 @@ def read(path: Path) -> tuple[Contents, int]:
     records = _records(data)
     for end, record in records:
         if record is None:
-            # What was on the disk before something else was begun cannot be lost by an accident.
-            later = [record["kind"] for _, record in records if record is not None]
-            if SYNCED.intersection(later):
-                raise JournalDamaged(f"{path} is damaged at byte {whole}, and goes on behind it: give back a copy of it, "
-                                     "or begin another run")
+            # An accident tears the end, and nothing else.
+            if whole == 0 or any(record is not None for _, record in records):
+                raise JournalDamaged(f"{path} is damaged at byte {whole}, and not only torn at its end: give back a "
+                                     "copy of it, or begin another run")
             break
         if record["kind"] == "run" and record["format"] > FORMAT:
             raise JournalDamaged(f"{path} is of format {record['format']}; this version reads up to {FORMAT}")
         contents.take(record)
         whole = end
     return contents, whole
+
+
+def _keep_cut(path: Path, whole: int) -> None:
+    """Keeps what will be cut off a journal's end beside it, if it is more than a torn line."""
+    if not path.exists():
+        return
+    cut = path.read_bytes()[whole:]
+    if b"\n" in cut:
+        path.with_name(f"journal.cut-{time.strftime('%Y%m%dT%H%M%S')}").write_bytes(cut)
 
 
 def _records(data: bytes) -> Iterator[tuple[int, dict[str, Any] | None]]:

@@ -59,7 +59,7 @@ def ask_used(run: Run) -> None:
     ]
     for url in {attempt.url for attempt in asked}:
         try:
-            services[url] = _native.Service.connect(url).wait()
+            services[url] = _native.Service.connect(url, **run._settings.get(url, {})).wait()
         except (Error, OSError):
             continue
 
@@ -85,7 +85,7 @@ class Component:
     calls: int = 0
     failed: int = 0
     through: float = 0.0
-    """From the call to its answer."""
+    """From the call to its answer, without what it waited for a slot of our own."""
     directly: float = 0.0
     """Of that, while the programs ran."""
     cpu: float = 0.0
@@ -97,10 +97,12 @@ class Component:
         self.failed += attempt.fault is not None
         taken, program = (attempt.ended or attempt.begun) - attempt.begun, program_time(attempt)
         if program is not None:
+            self.told += 1
+        # A job that was there already cost this run nothing.
+        if program is not None and not attempt.found:
             self.through += taken
             self.directly += program
             self.cpu += (attempt.used or {}).get("cpu_seconds") or 0.0
-            self.told += 1
 
 
 def program_time(attempt: Attempt) -> float | None:

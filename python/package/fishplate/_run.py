@@ -29,6 +29,7 @@ from ._branch import Branch, Branches
 from ._data import Reference, handle
 from ._endpoint import Endpoint
 from ._flow import blocking
+from ._job import FINAL
 from ._journal import Attempt, Journal
 from ._move import _put
 from ._picture import Picture
@@ -36,13 +37,16 @@ from ._run_service import AsyncRunService, RunService
 from ._service import Settings, _Options
 from ._slots import Slots
 from ._step import UNANSWERED, Step
-from .errors import Error, Fault, JournalMismatch, RunCancelled
+from .errors import Error, Fault, JournalMismatch, RunCancelled, RunClosed, Timeout, Unreachable
 
 T = TypeVar("T")
 S = TypeVar("S")
 
 AT_ONCE = 16
 """Jobs of a run that a server has at once."""
+
+KILL = 4.0
+"""Seconds within which a server answers that is told to end a job; then its other jobs are left to it."""
 
 PATIENCE = 3600.0
 """Seconds for which a server that is away is waited for."""
@@ -91,6 +95,8 @@ class Run:
         self._live: dict[str, Step] = {}
         self._left: dict[str, Step] = {}
         self._digests: dict[str, str] = {}
+        # Of each URL; they may hold a password, so the journal has none.
+        self._settings: dict[str, Settings] = {}
         self._places: dict[str, Slots] = {}
         self._defaults = (at_once, retries, reuse)
         self._lock = threading.RLock()
@@ -134,6 +140,7 @@ class Run:
         urls = [url] if isinstance(url, str) else list(url)
         if not urls:
             raise ValueError("a service has at least one URL")
+        self._settings |= dict.fromkeys(urls, settings)
         return [Endpoint(one, settings) for one in urls]
 
     def reopen(self) -> None:
@@ -150,13 +157,16 @@ class Run:
         return at_once, own_retries if retries is None else retries, own_reuse if reuse is None else reuse
 
     def put(self, path: str | os.PathLike[str], url: str) -> Reference:
-        """Brings a file to a server, once in the run, and gives a reference to it."""
+        """Brings a file to a server, once in the run, and gives a reference to it. The file stays as it is: another
+        content is a `JournalMismatch`."""
 
         def bring() -> Any:
             payload = blocking(_put(path, url, False, None, awaited=False))._payload
             return blocking(_stored.stored(payload, self._journal.files))
 
-        told = self._once("put", f"put {Path(path).name} to {urlsplit(url).netloc}", bring)
+        file = Path(path)
+        seen = {"size": file.stat().st_size, "digest": _stored.digest_of(file)}
+        told = self._once("put", f"put {file.name} to {urlsplit(url).netloc}", bring, seen)
         payload = blocking(_stored.restored(told, self._journal.files))
         reference = handle(payload, Path(path).name, awaited=False)
         assert isinstance(reference, Reference)
@@ -178,7 +188,8 @@ class Run:
         """The time at which the run came here first, in UTC."""
         return datetime.fromtimestamp(self.value(time.time), timezone.utc)
 
-    def _once(self, kind: str, name: str, make: Callable[[], Any]) -> Any:
+    def _once(self, kind: str, name: str, make: Callable[[], Any], seen: dict[str, Any] | None = None) -> Any:
+        """What is made at a place for the first time, of what was `seen`."""
         self._check()
         place = self._branches.current.take()
         contents = self._journal.contents
@@ -188,9 +199,18 @@ class Run:
             raise JournalMismatch(
                 f"step {place} of run {self.name} was {was}; now it is {name}. The workflow was changed under the run"
             )
+        if past is not None and past.get("seen") != seen:
+            raise JournalMismatch(
+                f"step {place} of run {self.name} was {name} with {_listed(past.get('seen'))}; now the file has "
+                f"{_listed(seen)}. Give back the file as it was, or begin another run"
+            )
         if past is None:
+            # What is called in it has places of its own.
+            with self._branches.entered(Branch(place)):
+                made = make()
+            self._check()
             # As it will be read: a tuple is a list from the first time on.
-            self._journal.append(kind, place=place, name=name, value=json.loads(json.dumps(make())))
+            self._journal.append(kind, place=place, name=name, value=json.loads(json.dumps(made)), seen=seen)
             past = contents.values[place]
         return past["value"]
 
@@ -246,7 +266,8 @@ class Run:
         """A measure of convergence, such as `run.progress("residual", r)`: shown, and drawn in the report."""
         if "/" in name:
             raise ValueError(f"a measure's name has no /: {name!r}")
-        place = self._branches.current.numbered(name)
+        self._check_open()
+        place = self._branches.current.numbered(name, "measure")
         if place not in self._journal.contents.measures:
             self._journal.append("progress", place=place, name=name, value=float(value))
 
@@ -282,45 +303,67 @@ class Run:
 
     def cancel(self) -> list[str]:
         """Ends the jobs of the run that go on, at all servers, and begins no more; gives their places. Resumed, the run
-        makes those calls anew. Also for a run whose program was killed: `fishplate.Run("crack-7").cancel()`."""
+        makes those calls anew. A job that had ended already keeps what it gave. Also for a run whose program was
+        killed: `fishplate.Run("crack-7").cancel()`; services that ask who calls are told before by `run.service`."""
+        if self._journal.is_closed:
+            return []
         with self._lock:
             self._cancelled = True
             running = [attempts[-1] for attempts in self._journal.contents.attempts.values() if attempts[-1].is_open]
             ended = []
+            hung: set[str] = set()
             # One after the other: an interpreter that ends starts no threads.
             for attempt in running:
-                problem = self._end(attempt)
-                if problem is None:
+                state, problem = self._end(attempt, hung)
+                if state == "killed":
                     self._journal.append("cancelled", place=attempt.place)
                     ended.append(attempt.place)
-                else:
+                elif problem is not None:
                     told = f"fishplate: step {attempt.place} of run {self.name} may go on at {attempt.url}: {problem}"
                     print(told, file=sys.stderr)
             return ended
 
-    def _end(self, attempt: Attempt) -> str | None:
-        """Kills the job of an attempt; why not, if it cannot be done."""
+    def _end(self, attempt: Attempt, hung: set[str]) -> tuple[str | None, str | None]:
+        """Kills the job of an attempt: the state that it is in then, or why it cannot be done. Servers that are `hung`
+        are not asked any more."""
         step, job = self._live.get(attempt.place) or self._left.get(attempt.place), attempt.job
+        server = urlsplit(attempt.url).netloc
+        if attempt.found:
+            return None, None  # Somebody else's, who may wait for it.
+        if server in hung:
+            return None, "its server does not answer"
         try:
             if step is not None and step._endpoint is not None:
                 native = step._endpoint.native
             else:
-                native = _native.Service.connect(attempt.url).wait()
+                connecting = _native.Service.connect(attempt.url, **self._settings.get(attempt.url, {}))
+                native = _within(KILL, connecting)
+            if job is None and step is not None and step._is_shared:
+                return None, "it may be another run's"
             if job is None and step is not None and step._again is not None:
                 # Whether it arrived or not: now it is there, under its key, and is ended.
-                job = step._again().wait()
+                job = _within(KILL, step._again())
                 self._journal.append("accepted", place=attempt.place, job=job)
             elif job is None and step is not None:
-                return None
+                return "killed", None  # It was not sent, and will not be.
             if job is None:
-                return "the workflow was killed before it knew its job"
-            native.kill(job).wait()
+                return None, "the workflow was killed before it knew its job"
+            try:
+                return _within(KILL, native.kill(job))[0], None
+            except Timeout:
+                # The answer waits for the end of the program, which may take its time.
+                state = _within(KILL, native.status(job))["state"]
+                return "killed" if state not in FINAL else state, None
+        except (Timeout, Unreachable) as error:
+            hung.add(server)
+            return None, str(error)
         except (Error, OSError) as error:
-            return str(error)
-        return None
+            return None, str(error)
 
     def close(self, failure: BaseException | None = None) -> None:
         """Lets go of the run; it can be resumed. Calls with which it `failure` ended are made anew then."""
+        if self._journal.is_closed:
+            return  # By us, or by a fork, whose run it is not.
         with self._lock:
             _Termination.leave(self)
             self._picture.close()
@@ -344,7 +387,8 @@ class Run:
 
     def _at_exit(self) -> None:
         failure = getattr(sys, "last_value", None)
-        if isinstance(failure, KeyboardInterrupt) or _Termination.came:
+        # Where it was tried already, a server that hangs would be waited for again.
+        if not self._cancelled and (isinstance(failure, KeyboardInterrupt) or _Termination.came):
             self.cancel()
         self.close(failure)
 
@@ -352,7 +396,12 @@ class Run:
         sent, received = self.transferred
         self._journal.append("left", sent=sent, received=received)
 
+    def _check_open(self) -> None:
+        if self._journal.is_closed:
+            raise RunClosed(f"run {self.name} is closed: what is called now would not be journalled")
+
     def _check(self) -> None:
+        self._check_open()
         if self._cancelled:
             raise RunCancelled(f"run {self.name} was cancelled")
 
@@ -363,6 +412,21 @@ class Run:
             if name not in self._places:
                 self._places[name] = Slots(at_once or self._defaults[0])
             return self._places[name]
+
+
+def _listed(seen: dict[str, Any] | None) -> str:
+    return ", ".join(f"{name} {value}" for name, value in (seen or {}).items())
+
+
+def _within(seconds: float, task: _native.Task[S]) -> S:
+    """What a task gives in so much time."""
+    until = time.monotonic() + seconds
+
+    def look() -> None:
+        if time.monotonic() > until:
+            raise Timeout(f"no answer within {seconds:g} s")
+
+    return task.wait(look)
 
 
 def _at_least_one(at_once: int) -> None:
@@ -393,9 +457,20 @@ class _Termination:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     @classmethod
+    def threads(cls) -> None:
+        """The program ended, and its own threads are waited for: those whose jobs nobody wants would not end."""
+        if cls.came or isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+            for run in list(cls._open):
+                run.cancel()
+
+    @classmethod
     def _take(cls, number: int, frame: FrameType | None) -> None:
         cls.came = True
         sys.exit(128 + number)
+
+
+# Before threads are waited for, as concurrent.futures ends its own; atexit comes after them.
+threading._register_atexit(_Termination.threads)  # type: ignore[attr-defined]
 
 
 def _failed_steps(failure: BaseException | None, run: str) -> set[str]:

@@ -13,8 +13,8 @@ from ._flow import Flow, Sleep, awaiting, blocking
 from ._journal import Attempt
 from ._result import Result
 from ._service import Outputs, _Options
-from ._step import FIRST_PAUSE, LONGEST_PAUSE, Step
-from .errors import Unreachable
+from ._step import FIRST_PAUSE, LONGEST_PAUSE, TRANSIENT, Step
+from .errors import Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -91,7 +91,7 @@ class BaseRunService:
                     continue
                 try:
                     yield from endpoint.connected()
-                except Unreachable:
+                except (*TRANSIENT, Timeout):
                     continue
                 for other in self._endpoints:
                     if other.is_connected and other is not endpoint:

@@ -52,6 +52,10 @@ LOG = 4 << 10
 HERE = f"{Path(__file__).parent}{os.sep}"
 
 
+class _Spent(Exception):
+    """The job that was found under a key of `reuse` gave nothing: the next key is tried."""
+
+
 class Step:
     """A call at its place in a run.
 
@@ -69,6 +73,8 @@ class Step:
         self._attempt: Attempt | None = None
         # Asks for the job of an attempt that was begun: the same key is the same job.
         self._again: Callable[[], _native.Task[str]] | None = None
+        # Its job may be one that another run began.
+        self._is_shared = False
         self._endpoint: Endpoint | None = None
         self._begun = time.time()
 
@@ -159,7 +165,8 @@ class Step:
                 past = replace(past, reopened=True)
         endpoint = yield from self._service._connected(past)
         described = endpoint.described(self._operation)
-        prepared = yield from given(described, self._arguments)
+        # Names in any order are the same call; values of one name keep theirs.
+        prepared = sorted((yield from given(described, self._arguments)), key=lambda one: one[0])
         inputs = []
         for name, label, raw in prepared:
             inputs.append([name, label, (yield from _stored.identity(name, raw))])
@@ -172,14 +179,26 @@ class Step:
                 raise self._mismatch(_stored.shown(past.call, past.inputs), past.where, past.begun, call, inputs)
             if past.fault is not None:
                 raise errors._failure(**past.fault)
-        if past is None or past.outputs is None:
+        outputs: Given | None = None
+        if past is not None and past.outputs is not None:
+            outputs = yield from self._restored(past)
+            if outputs is None:
+                # A file of it is gone; its job may still give it.
+                past = replace(past, outputs=None)
+                endpoint = yield from self._service._connected(past)
+        if outputs is None:
             made = Attempt(self._place, 0, call, inputs, endpoint.url, self._where, time.time())
             outputs = yield from self._answered(made, past, endpoint, described, prepared)
-        else:
-            outputs = []
-            for name, label, value in past.outputs:
-                outputs.append((name, label, (yield from _stored.restored(value, self._run._journal.files))))
         return Result((yield from received(endpoint.native, described, outputs, awaited)))
+
+    def _restored(self, past: Attempt) -> Flow[Given | None]:
+        outputs = []
+        try:
+            for name, label, value in past.outputs or ():
+                outputs.append((name, label, (yield from _stored.restored(value, self._run._journal.files))))
+        except FileNotFoundError:
+            return None
+        return outputs
 
     def _mismatch(self, was: str, where: str, begun: float, call: str, inputs: list[Any]) -> JournalMismatch:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(begun))
@@ -201,9 +220,7 @@ class Step:
                 made = past
             else:
                 number = 0 if past is None else past.number + 1
-                made = replace(made, number=number, url=endpoint.url, job=None)
-                parts = {"call": made.call, "inputs": made.inputs, "url": made.url, "where": made.where}
-                journal.append("begun", place=self._place, attempt=number, **parts)
+                made = replace(made, number=number, url=endpoint.url, job=None, found=False)
             self._attempt, self._endpoint = made, endpoint
             try:
                 raws = yield from self._slotted(made, endpoint, described, prepared, is_known=goes_on)
@@ -213,6 +230,9 @@ class Step:
                 self._run._check()
                 journal.append("ended", place=self._place, outputs=outputs)
                 return raws
+            except _Spent:
+                past, goes_on = made, False
+                continue
             except Fault as fault:
                 self._run._check()
                 yield from self._failed(made, endpoint, fault)
@@ -228,8 +248,11 @@ class Step:
         told, log = fault.job or made.job, ""
         if told is not None:
             with suppress(Exception):
-                text, _, _ = yield endpoint.native.log(told)
-                log = text[-LOG:]
+                offset, following = -1, 0
+                while following != offset:
+                    offset = following
+                    text, following, _ = yield endpoint.native.log(told, offset=offset)
+                    log = (log + text)[-LOG:]
         parts = ("code", "message", "parameter", "limit", "exit_code", "signal", "stderr", "retry_after")
         kept = {name: getattr(fault, name) for name in parts} | {"job": told}
         self._run._journal.append("failed", place=self._place, fault=kept, log=log)
@@ -245,7 +268,11 @@ class Step:
         slot = slots.ask()
         try:
             yield slot
-            self._run._check()
+            with self._run._lock:
+                self._run._check()
+                if not is_known:
+                    parts = {"call": made.call, "inputs": made.inputs, "url": made.url, "where": made.where}
+                    self._run._journal.append("begun", place=self._place, attempt=made.number, **parts)
             return (yield from self._attempted(made, endpoint, described, prepared, is_known))
         finally:
             slots.give_back(slot)
@@ -273,9 +300,12 @@ class Step:
 
         if described.name in endpoint.repeatable and made.job is None:
             return (yield from self._patient(call))[0]  # type: ignore[no-any-return]
-        self._again = spawn
+        with self._run._lock:
+            self._run._check()
+            self._again, self._is_shared = spawn, content is not None
         is_ours = made.job is None
         if made.job is None:
+            before = (yield from self._newest(native)) if content is not None else None
             try:
                 made.job = yield from self._patient(spawn)
             except errors.KeyConflict as conflict:
@@ -292,7 +322,11 @@ class Step:
                     ) from conflict
                 # The same data at another address: by its digest it is the same call.
                 made.job, is_ours = conflict.job, False
-            self._run._journal.append("accepted", place=self._place, job=made.job)
+            if before is not None:
+                told = yield from self._patient(lambda: native.status(made.job or ""))
+                made.found = made.job == before["id"] or told["submitted"] < before["submitted"]
+                is_ours = is_ours and not made.found
+            self._run._journal.append("accepted", place=self._place, job=made.job, found=made.found)
         elif (yield from self._patient(lambda: native.status(made.job or "")))["state"] in FINAL:
             is_ours = False
         if is_ours and sum(_stored.size(raw) for _, _, raw in prepared) <= SENT_AGAIN:
@@ -305,8 +339,18 @@ class Step:
         while (yield from self._patient(lambda: native.status(made.job or "")))["state"] not in FINAL:
             yield Sleep(pause)
             pause = min(pause * 1.5, LONGEST_QUESTION)
+        if made.found and (yield from self._patient(lambda: native.status(made.job or "")))["state"] != "done":
+            raise _Spent
         results = lambda: native.results(described.name, made.job or "", **options)  # noqa: E731
         return (yield from self._patient(results))[0]  # type: ignore[no-any-return]
+
+    def _newest(self, native: _native.Service) -> Flow[dict[str, Any] | None]:
+        """The newest of the caller's jobs, if the server tells: one that is not newer was not begun by us."""
+        try:
+            jobs, _ = yield from self._patient(lambda: native.jobs(limit=1))
+        except Fault:
+            return None
+        return jobs[0] if jobs else None
 
     def _patient(self, begin: Callable[[], _native.Task[Any]]) -> Flow[Any]:
         """What a task gives, begun anew while its server is away, within the run's patience."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from . import _native
 from ._flow import Blocking, Flow
+from ._journal import sync_directory
 from .errors import ArgumentError
 
 INLINE = 4 << 10
@@ -45,6 +46,7 @@ def _kept(made: Path) -> str:
         name = file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
     os.replace(made, made.with_name(name))
+    sync_directory(made.parent)
     return name
 
 
@@ -79,7 +81,7 @@ def identity(name: str, raw: Any) -> Flow[Any]:
     if path is None:
         raise ArgumentError(f"input {name} can be read once only, so the call could not be made again when the run is "
                             "resumed: give a Path, bytes or a reference")
-    return {"size": raw.size, "digest": (yield Blocking(lambda: _digest_of(path)))}
+    return {"size": raw.size, "digest": (yield Blocking(lambda: digest_of(path)))}
 
 
 def size(raw: Any) -> int:
@@ -95,7 +97,7 @@ def _digest(data: bytes) -> str:
     return _field(sha256(data).digest())
 
 
-def _digest_of(path: Path) -> str:
+def digest_of(path: Path) -> str:
     with open(path, "rb") as file:
         return _field(file_digest(file, "sha256").digest())
 

@@ -62,6 +62,10 @@ class RunCancelled(Error):
     """The run was cancelled, and begins no more calls."""
 
 
+class RunClosed(Error):
+    """The run was closed: what is called through it would not be journalled."""
+
+
 class JournalMismatch(Error):
     """The workflow called something else than the journal has at this place: it was changed under the run, or does not
     do the same each time."""
