@@ -279,18 +279,20 @@ def test_a_failure_before_branches_is_taken(tally: Hosted, starts: Starts, tmp_p
 
 
 def test_a_failure_in_whose_handling_another_came_stays_taken(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
-    def work(x: int) -> None:
+    def work(is_wrong: bool) -> None:
         with fishplate.Run("handled", tmp_path / "handled") as run:
             service = run.service(tally.urls["tally"])
             try:
                 service(starts=starts.path, tag="a", x=-1)
             except errors.ProgramFailed:
-                service(starts=starts.path, tag="b", x=x)
+                service(starts=starts.path, tag="b", x=2)
+                if is_wrong:
+                    raise ZeroDivisionError  # noqa: B904
 
-    with pytest.raises(errors.ProgramFailed):
-        work(-2)
-    work(2)
-    assert starts() == {"a": 1, "b": 2}
+    with pytest.raises(ZeroDivisionError):
+        work(True)
+    work(False)
+    assert starts() == {"a": 1, "b": 1}
 
 
 def test_failures_of_another_run_are_its_own(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
@@ -704,9 +706,11 @@ def test_a_hung_server_does_not_keep_the_others_jobs(tally: Hosted, starts: Star
             _, err = process.communicate(timeout=LONG)
         finally:
             os.kill(hung.process.pid, signal.SIGCONT)
+        told = [contents(tmp_path / "run").attempts[place][0].cancelled for place in "123"]
+        with fishplate.Run("hung", tmp_path / "run") as run:
+            assert sorted(run.cancel()) == ["1", "2"]
     assert "step 1 of run hung may go on at" in err and "its server does not answer" in err
-    attempts = contents(tmp_path / "run").attempts
-    assert [attempts[place][0].cancelled for place in "123"] == [False, False, True]
+    assert told == [False, False, True]
 
 
 def test_reuse_takes_no_failures_and_kills_nobody_elses(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
