@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -418,7 +418,7 @@ async fn connections_to_ranks_make_no_room_for_others_and_keep_nobody_waiting() 
 async fn connections_are_bounded_and_ranks_that_died_are_told() {
     let ours = CREDENTIAL[0].repeat(32);
     let mut servers = [(); 2].map(|()| server(2, &["--limit", "gateway_connections=2"]));
-    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
+    let members = begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
     let at = servers[1].address();
     let connect = || switched(at, &ours);
     // One is that of the other rank, once it waits for messages.
@@ -442,6 +442,10 @@ async fn connections_are_bounded_and_ranks_that_died_are_told() {
     let log = user.succeed(&["log", servers[1].url(), &job]);
     let pid = log.lines().find_map(|line| line.strip_prefix("ready ")?.parse().ok());
     until("it is gone", || !pid.is_some_and(is_alive));
+    assert!(connect().1.ends_with("502"));
+    // Nor is somebody else found at its port.
+    let address = members[1].address.as_ref().unwrap();
+    let _other = TcpListener::bind(address.split('/').nth(2).unwrap()).unwrap();
     assert!(connect().1.ends_with("502"));
 }
 

@@ -107,7 +107,7 @@ pub(crate) async fn admit(
         host.audit.refusal(None, CALLER.try_with(|client| *client).ok(), &fault);
         return Err(fault);
     };
-    let at = found.at.ok_or_else(|| {
+    let at = found.socket(&host.engine).await?.ok_or_else(|| {
         let what =
             format!("rank {rank} of the domain is not here: it runs elsewhere, or has ended");
         Fault::new(FaultCode::Unavailable, what)
