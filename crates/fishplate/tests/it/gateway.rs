@@ -474,6 +474,22 @@ async fn ranks_reach_each_other_while_their_server_finishes_what_others_asked() 
     drop(held);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stops_in_the_middle_of_a_request_to_a_rank_is_let_go() {
+    let ours = CREDENTIAL[0].repeat(32);
+    let servers = [(); 2].map(|()| server(2, &["--limit", "body_stall=1s"]));
+    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
+    let mut stream = TcpStream::connect(servers[1].address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let head = format!(
+        "POST /domains/{DOMAIN}/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ours}\r\n\
+         Content-Type: text/xml\r\nConnection: close\r\nContent-Length: 1000\r\n\r\n<"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let answer = try_answer(&mut stream).expect("an answer");
+    assert_eq!(answer.status, 502, "{answer:#?}");
+}
+
 #[test]
 fn a_page_of_the_gateway_is_not_told_from_nothing() {
     let server = server(1, &[]);
