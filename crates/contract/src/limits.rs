@@ -261,6 +261,9 @@ limits! {
         /// connections to ranks that pass through the server at once, each of two descriptors and at most 512 KiB
         /// of memory; one more is refused with 503 (`QueueFull`), and its rank dials again
         gateway_connections: usize = 4096, Count > 0;
+        /// ranks of a domain of which some run here, all others included
+        /// (`InvalidValue`); for each rank here what it tells of itself is kept, at most 107 bytes for each of the domain's
+        domain_ranks: u32 = 4096, Count > 0;
         /// time to send a request's header, for TLS to come about, and idle time between requests
         header_timeout: Duration = Duration::from_secs(75), Time > 0;
         /// how long a body may bring nothing

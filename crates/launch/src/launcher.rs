@@ -35,6 +35,8 @@ const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Si
 const FORWARDED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
 /// The pause before those who live on are killed again: what they started meanwhile.
 const AGAIN: Duration = Duration::from_millis(50);
+/// The pause between two looks for a deadlock, which go through all that ranks told.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// The longest path of a Unix socket, in bytes (unix(7)), less our own name there.
 const LONGEST_DIRECTORY: usize = 90;
 
@@ -113,6 +115,9 @@ struct Launcher<'a> {
     kill_at: Option<Instant>,
     cause: Option<Cause>,
     deadlock: Option<Deadlock>,
+    /// There are news: when to look for a deadlock, and when that was done last.
+    look_at: Option<Instant>,
+    looked: Option<Instant>,
     /// What ranks did when they were ended for SIGQUIT or after too long.
     snapshot: Option<BTreeMap<Rank, KnownRank>>,
     /// The launcher was told to end.
@@ -187,6 +192,8 @@ impl<'a> Launcher<'a> {
             kill_at: None,
             cause: None,
             deadlock: None,
+            look_at: None,
+            looked: None,
             snapshot: None,
             interrupted: false,
             swept: 0,
@@ -245,6 +252,9 @@ impl Launcher<'_> {
             descendants::signal(Signal::SIGKILL);
             self.kill_at = Some(now + AGAIN);
         }
+        if self.look_at.is_some_and(|at| now >= at) {
+            self.look(now);
+        }
         if self.launch.timeout.is_some_and(|timeout| now >= self.begun + timeout) && !self.is_over()
         {
             self.snapshot = Some(self.known());
@@ -265,6 +275,9 @@ impl Launcher<'_> {
             }
         }
         self.reap();
+        if std::mem::take(&mut self.rendezvous.news) && self.deadlock.is_none() {
+            self.look_at.get_or_insert(self.looked.map_or(now, |last| last + LOOK_PAUSE));
+        }
         if self.childless {
             for rank in 0..self.ranks.len() {
                 (0..2).for_each(|stream| while self.read_output(rank, stream) {});
@@ -296,7 +309,7 @@ impl Launcher<'_> {
         }
         let timeout =
             self.launch.timeout.map(|timeout| self.begun + timeout).filter(|_| !self.is_over());
-        let own = [self.kill_at, self.rendezvous.paused(now), timeout];
+        let own = [self.kill_at, self.rendezvous.paused(now), timeout, self.look_at];
         let deadlines =
             self.sinks.iter().filter_map(Sink::deadline).chain(own.into_iter().flatten());
         let timeout = deadlines.min().map_or(PollTimeout::NONE, |deadline| {
@@ -351,13 +364,18 @@ impl Launcher<'_> {
         if let Some(abort) = self.rendezvous.hear() {
             self.fail(Cause::Abort { rank: abort.rank, code: abort.code }, true);
         }
-        let news = std::mem::take(&mut self.rendezvous.news);
-        if news && self.deadlock.is_none() && !self.is_over() {
-            self.deadlock = Deadlock::find(&self.known());
-            if let (Some(deadlock), Some(sink)) = (&self.deadlock, self.sinks.last_mut()) {
-                let source = 2 * self.ranks.len();
-                sink.take(source, format!("{deadlock}\n").as_bytes(), Instant::now());
-            }
+    }
+
+    /// Whether ranks wait for each other.
+    fn look(&mut self, now: Instant) {
+        (self.look_at, self.looked) = (None, Some(now));
+        if self.is_over() {
+            return;
+        }
+        self.deadlock = Deadlock::find(&self.known());
+        if let (Some(deadlock), Some(sink)) = (&self.deadlock, self.sinks.last_mut()) {
+            let source = 2 * self.ranks.len();
+            sink.take(source, format!("{deadlock}\n").as_bytes(), now);
         }
     }
 
@@ -366,7 +384,9 @@ impl Launcher<'_> {
         let all = self.ranks.iter().zip(&self.rendezvous.members);
         let known = all.map(|(process, member)| {
             let told = member.status.as_ref().map(|(at, status)| (at.elapsed(), status));
-            KnownRank::new(told, member.left || process.exit.is_some())
+            // Not before all has come that it told last, of what it sent.
+            let has_left = member.left && !member.reports;
+            KnownRank::new(told, has_left || process.exit.is_some())
         });
         (0..).zip(known).collect()
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::descriptors;
+use fishplate_ranks::launch::lines::Lines;
 use fishplate_ranks::launch::rendezvous::{Address, ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::status::{RankStatus, longest_line};
 use fishplate_ranks::{Credential, DomainId, Rank};
@@ -25,6 +26,8 @@ pub(crate) struct Membership {
     pub(crate) left: bool,
     /// What it told last, and when.
     pub(crate) status: Option<(Instant, RankStatus)>,
+    /// It has a connection to tell it.
+    pub(crate) reports: bool,
 }
 
 #[derive(Debug)]
@@ -33,7 +36,7 @@ struct Connection {
     rank: Option<Rank>,
     /// The rank tells its status on it, and nothing else.
     reports: bool,
-    line: Vec<u8>,
+    lines: Lines,
 }
 
 /// See [`fishplate_ranks::launch::rendezvous`].
@@ -48,7 +51,7 @@ pub(crate) struct Rendezvous {
     pub(crate) members: Vec<Membership>,
     /// Why nobody can join any more.
     closed: Option<String>,
-    /// A rank has told its status, and nobody has looked since.
+    /// A rank has told its status, or has ended, and nobody has looked since.
     pub(crate) news: bool,
     /// Descriptors of memory that ranks share; none if they don't.
     memory: Vec<OwnedFd>,
@@ -109,7 +112,7 @@ impl Rendezvous {
                         stream,
                         rank: None,
                         reports: false,
-                        line: Vec::new(),
+                        lines: Lines::default(),
                     });
                 }
                 Ok(_) => {}
@@ -126,7 +129,7 @@ impl Rendezvous {
             let open = loop {
                 match connection.stream.read(&mut bytes) {
                     Ok(0) => break false,
-                    Ok(count) => connection.line.extend_from_slice(&bytes[..count]),
+                    Ok(count) => connection.lines.extend(&bytes[..count]),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break true,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => break false,
@@ -137,6 +140,9 @@ impl Rendezvous {
             };
             if open {
                 self.connections.push(connection);
+            } else if let (true, Some(rank)) = (connection.reports, connection.rank) {
+                self.members[rank as usize].reports = false;
+                self.news = true;
             }
         }
         self.answer();
@@ -145,9 +151,8 @@ impl Rendezvous {
 
     /// Whether the connection may go on.
     fn take_lines(&mut self, connection: &mut Connection, abort: &mut Option<Abort>) -> bool {
-        while let Some(end) = connection.line.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = connection.line.drain(..=end).collect();
-            let message = std::str::from_utf8(&line[..end]).ok().and_then(|line| line.parse().ok());
+        while let Some(line) = connection.lines.take() {
+            let message = std::str::from_utf8(&line).ok().and_then(|line| line.parse().ok());
             if connection.reports {
                 let (Some(ClientMessage::Status(status)), Some(rank)) = (message, connection.rank)
                 else {
@@ -169,9 +174,11 @@ impl Rendezvous {
                     if self.knows(domain, &credential) && (rank as usize) < self.members.len() =>
                 {
                     (connection.rank, connection.reports) = (Some(rank), true);
+                    self.members[rank as usize].reports = true;
                 }
                 (Some(ClientMessage::Leave), Some(rank)) => {
                     self.members[rank as usize].left = true;
+                    self.news = true;
                 }
                 (Some(ClientMessage::Abort { code }), Some(rank)) => {
                     abort.get_or_insert(Abort { rank, code });
@@ -184,7 +191,7 @@ impl Rendezvous {
         }
         let ranks = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         let longest = if connection.reports { longest_line(ranks) } else { LONGEST_LINE };
-        connection.line.len() <= longest
+        connection.lines.waiting() <= longest
     }
 
     fn knows(&self, domain: DomainId, credential: &Credential) -> bool {
@@ -241,6 +248,7 @@ impl Rendezvous {
 
     /// A rank's process has ended. If it had not joined, the others wait in vain.
     pub(crate) fn ended(&mut self, rank: Rank) {
+        self.news = true;
         if self.members[rank as usize].address.is_some() || self.closed.is_some() {
             return;
         }

@@ -15,6 +15,7 @@ use crate::engine::{Engine, Status};
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::header::{Context, DomainId, Rank, RequestId, Tag};
+use crate::matching::Pattern;
 use crate::settings::Settings;
 use crate::transport::{Transport, Waiter};
 
@@ -58,6 +59,10 @@ pub(crate) struct State {
     driven: bool,
     /// Threads that wait for it.
     followers: usize,
+    /// Those of them that were told that something is complete, and have not looked yet.
+    woken: usize,
+    /// What threads wait for that is no request.
+    probes: Vec<Pattern>,
     /// How long the next one spins.
     spin: Spin,
     /// When a thread that polls last had others watched.
@@ -209,6 +214,8 @@ impl Process {
             collectives: HashMap::new(),
             driven: false,
             followers: 0,
+            woken: 0,
+            probes: Vec::new(),
             spin: Spin::default(),
             watched: None,
             reports: None,
@@ -280,7 +287,7 @@ impl Process {
         self.wait_for(WaitFor::Leave, Some(until), |state| {
             (state.transport.is_flushed() || Instant::now() >= until).then_some(())
         });
-        self.with(|state| state.tell_status(None, Instant::now()));
+        self.with(State::end_reports);
     }
 
     pub(crate) fn next_context(&self) -> u32 {
@@ -301,7 +308,7 @@ impl Process {
         state.pump();
         let completed = state.engine.completions() != before;
         if completed {
-            self.tell(&state);
+            self.tell(&mut state);
         }
         // Who sleeps may have to be up sooner now: a connection broke that only we noticed.
         if state.driven && (completed || deadline != Some(state.transport.deadline())) {
@@ -310,9 +317,10 @@ impl Process {
         value
     }
 
-    /// Tells threads that wait for the driving one.
-    fn tell(&self, state: &State) {
+    /// Tells threads that wait for the driving one that something happened.
+    fn tell(&self, state: &mut State) {
         if state.followers > 0 {
+            state.woken = state.followers;
             self.completed.notify_all();
         }
     }
@@ -339,22 +347,29 @@ impl Process {
         mut ready: impl FnMut(&mut State) -> Option<T>,
     ) -> T {
         let mut state = self.lock();
+        state.begin_wait(wait);
+        let mut follows = false;
         let mut idle_since = None;
         let mut slept = false;
         let mut since = None;
         loop {
             if let Some(value) = ready(&mut state) {
-                state.end_wait();
+                state.end_wait(wait);
                 return value;
             }
             if state.driven {
+                // Who sleeps tells what this thread waits for, too.
+                if !std::mem::replace(&mut follows, true) && state.is_outdated() {
+                    self.waiter.wake();
+                }
                 state.followers += 1;
                 state = self.completed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.followers -= 1;
+                state.woken = state.woken.saturating_sub(1);
                 continue;
             }
             if state.progress() {
-                self.tell(&state);
+                self.tell(&mut state);
                 if idle_since.take().is_some() && !slept {
                     state.spin.succeeded();
                 }
@@ -365,7 +380,7 @@ impl Process {
                 continue;
             }
             if let Some(value) = ready(&mut state) {
-                state.end_wait();
+                state.end_wait(wait);
                 return value;
             }
             let now = Instant::now();
@@ -389,7 +404,9 @@ impl Process {
             }
             state = self.lock();
             state.driven = false;
-            self.tell(&state);
+            if state.followers > 0 {
+                self.completed.notify_all();
+            }
         }
     }
 }

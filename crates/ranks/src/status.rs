@@ -19,7 +19,7 @@ pub struct RankStatus {
     pub wait: Option<Wait>,
     /// SOAP clients can store messages at it, so a wait may be ended from outside.
     pub clients: bool,
-    /// What it exchanged with whom; ranks with which it exchanged nothing are left out.
+    /// What it exchanged with whom; by rank; ranks with which it exchanged nothing are left out.
     pub traffic: Vec<Traffic>,
 }
 
@@ -99,7 +99,10 @@ impl FromStr for RankStatus {
         let mut words = line.splitn(7, ' ');
         let mut word = || words.next().ok_or(StatusError);
         let clients = flag(word()?)?;
-        let traffic = items(word()?).map(traffic).collect::<Result<_, _>>()?;
+        let traffic: Vec<Traffic> = items(word()?).map(traffic).collect::<Result<_, _>>()?;
+        if !traffic.is_sorted_by(|one, next| one.peer < next.peer) {
+            return Err(StatusError);
+        }
         let wait = match word() {
             Err(StatusError) => None,
             Ok(milliseconds) => Some(Wait {
@@ -158,12 +161,12 @@ mod tests {
         #[test]
         fn a_status_is_read_as_it_was_written(
             clients: bool, waits: bool, all: bool, moving: bool, milliseconds: u64,
-            numbers in proptest::collection::vec(any::<(u32, u64, u64, u64, u64)>(), 0..5),
+            numbers in proptest::collection::btree_map(any::<u32>(), any::<(u64, u64, u64, u64)>(), 0..5),
         ) {
-            let traffic = numbers.iter().map(|&(peer, messages, bytes, sent, received)| {
+            let traffic = numbers.iter().map(|(&peer, &(messages, bytes, sent, received))| {
                 Traffic { peer, messages, bytes, sent, received }
             });
-            let ranks = numbers.iter().map(|numbers| numbers.0).collect();
+            let ranks = numbers.keys().copied().collect();
             let call = "recv from 3 tag 7".to_owned();
             let wait = Wait { call, ranks, all, moving, milliseconds };
             let status =

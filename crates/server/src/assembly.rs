@@ -362,7 +362,8 @@ fn providers(
     }
     let sessions = data.sessions.is_some();
     let ranks = providers.iter().any(|provider| provider.ranks().is_some());
-    let own = [sessions.then_some(session::NAME), ranks.then_some(domain::NAME)];
+    // Tokens of any service are good for `domain`: no other service is called so, whether it is offered or not.
+    let own = [sessions.then_some(session::NAME), Some(domain::NAME)];
     for taken in own.into_iter().flatten().chain(RESERVED_NAMES) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));

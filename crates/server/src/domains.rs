@@ -37,6 +37,8 @@ pub struct Domains {
     directory: PathBuf,
     /// How long a domain that nobody uses is kept.
     retention: Duration,
+    /// How many ranks one may have: what a rank tells of itself grows with them.
+    most_ranks: u32,
     /// Bounds the connections of the gateway.
     passages: Arc<Semaphore>,
     locations: Locations,
@@ -77,13 +79,17 @@ pub struct Member {
     connected: bool,
     /// Where it may listen; none: on loopback.
     hosts: Vec<IpAddr>,
+    /// It has a connection to tell its status.
+    reports: bool,
 }
 
 impl Member {
     /// What it does now.
     pub fn known(&self) -> KnownRank {
         let told = self.status.as_ref().map(|(at, status)| (at.elapsed(), status));
-        KnownRank::new(told, self.left || (self.address.is_some() && !self.connected))
+        let has_ended = self.left || (self.address.is_some() && !self.connected);
+        // Not before all has come that it told last, of what it sent.
+        KnownRank::new(told, has_ended && !self.reports)
     }
 }
 
@@ -117,12 +123,17 @@ fn no_such_domain(domain: DomainId) -> Fault {
 
 impl Domains {
     /// None yet.
-    pub fn new(directory: PathBuf, retention: Duration, passages: usize) -> Arc<Self> {
+    pub fn new(
+        directory: PathBuf,
+        retention: Duration,
+        most_ranks: u32,
+        passages: usize,
+    ) -> Arc<Self> {
         let (all, socket) = (Mutex::default(), tokio::sync::OnceCell::new());
         let locations = Locations::new(directory.join("locations"));
         let passages = Arc::new(Semaphore::new(passages.min(Semaphore::MAX_PERMITS)));
         let swept = tokio::sync::OnceCell::new();
-        Arc::new(Self { directory, retention, passages, locations, swept, all, socket })
+        Arc::new(Self { directory, retention, most_ranks, passages, locations, swept, all, socket })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<DomainId, DomainEntry>> {
@@ -206,6 +217,14 @@ impl Domains {
             Fault::new(FaultCode::Internal, what)
         })?;
         let NewRank { domain, rank, ranks, transport, ref credential, ref addresses } = *new;
+        if ranks > self.most_ranks {
+            let what = format!(
+                "a domain of which some ranks are here has at most {} ranks",
+                self.most_ranks
+            );
+            let fault = wrong("ranks", what).limit("domain_ranks", u64::from(self.most_ranks));
+            return Err(fault);
+        }
         self.with(domain, owner, |entry| {
             if entry.credential.get_or_insert_with(|| credential.clone()) != credential {
                 let what = "the ranks of a domain have one credential, and this is another one";
@@ -220,9 +239,16 @@ impl Domains {
             }
             let service = service.to_owned();
             let hosts = addresses.clone();
-            let (address, status) = (None, None);
-            let (left, connected) = (false, false);
-            let member = Member { service, job, address, left, status, connected, hosts };
+            let member = Member {
+                service,
+                job,
+                address: None,
+                left: false,
+                status: None,
+                connected: false,
+                reports: false,
+                hosts,
+            };
             entry.members.insert(rank, member);
             Ok(())
         })?;

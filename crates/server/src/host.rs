@@ -117,6 +117,7 @@ impl Host {
                 engine.settings().data.join("domains"),
                 // Its ranks have time to take their places, and to join.
                 engine.settings().retention.max(engine.settings().reservation_lease + JOIN_TIME),
+                settings.domain_ranks,
                 settings.gateway_connections,
             ),
             engine,

@@ -73,6 +73,8 @@ pub struct Settings {
     pub connections_per_peer: usize,
     /// Connections to ranks that pass through the server at once.
     pub gateway_connections: usize,
+    /// Ranks of a domain of which some are here.
+    pub domain_ranks: u32,
     /// How long a connection may take to send a request's header, and may idle between requests.
     pub header_timeout: Duration,
     /// How long a body may stall.
@@ -166,6 +168,7 @@ impl Settings {
             max_connections: DEFAULTS.max_connections,
             connections_per_peer: DEFAULTS.connections_per_peer,
             gateway_connections: DEFAULTS.gateway_connections,
+            domain_ranks: DEFAULTS.domain_ranks,
             header_timeout: DEFAULTS.header_timeout,
             body_stall: DEFAULTS.body_stall,
             body_rate: DEFAULTS.body_rate,
@@ -394,6 +397,7 @@ impl Limits {
             "max_connections" => &mut faces.max_connections,
             "connections_per_peer" => &mut faces.connections_per_peer,
             "gateway_connections" => &mut faces.gateway_connections,
+            "domain_ranks" => &mut faces.domain_ranks,
             "header_timeout" => &mut faces.header_timeout,
             "body_stall" => &mut faces.body_stall,
             "body_rate" => &mut faces.body_rate,

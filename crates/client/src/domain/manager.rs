@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::server::{DomainServer, DomainStatus, Member};
+use super::server::{DomainServer, Member, RankState};
 use super::{DomainError, failed};
 use crate::arguments::{ArgumentWord, load};
 use crate::error::Error;
@@ -204,10 +204,10 @@ impl Manager {
         }
     }
 
-    /// What ranks have told their servers by now; nothing of servers that can't be asked.
-    pub async fn status(&self) -> Vec<DomainStatus> {
-        let told = self.servers.values().map(|server| server.status(&self.plan.id));
-        join_all(told).await.into_iter().flatten().collect()
+    /// What ranks do by now; nothing of servers that can't be asked.
+    pub async fn state(&self) -> Vec<RankState> {
+        let told = self.servers.values().map(|server| server.state(&self.plan.id));
+        join_all(told).await.into_iter().flatten().flatten().collect()
     }
 
     /// Gives back all places and ends all ranks that run; what could not be asked for that.

@@ -34,78 +34,20 @@ pub struct Member {
     pub left: bool,
 }
 
-/// What ranks that were started on a server told of themselves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DomainStatus {
-    /// Those who have waited for long.
-    pub waits: Vec<RankWait>,
-    /// What was exchanged.
-    pub traffic: Vec<PairTraffic>,
-}
-
-/// What a rank waits for.
+/// What a rank that was started on a server does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RankWait {
+pub struct RankState {
     /// The rank.
     pub rank: u32,
-    /// The call.
-    pub call: String,
-    /// For how long, in milliseconds.
-    pub milliseconds: u64,
-    /// Whose doing it needs.
-    pub ranks: Vec<u32>,
-    /// All of them are needed; else one is enough.
-    pub all: bool,
-    /// What it waits for is under way.
-    pub moving: bool,
-    /// A SOAP client's message may end it.
-    pub clients: bool,
-}
-
-/// What a rank exchanged with another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PairTraffic {
-    /// The rank.
-    pub from: u32,
-    /// The other one.
-    pub to: u32,
-    /// Messages that it sent to the other one.
-    pub messages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Frames that it sent to the other one.
-    pub sent: u64,
-    /// Frames of the other one that have come.
-    pub received: u64,
+    /// It has left in order, or its process has ended.
+    pub ended: bool,
+    /// What it told last: a line, as the service describes it.
+    pub status: Option<String>,
 }
 
 fn rank(fields: &Fields<'_>, name: &str) -> Result<u32, String> {
     let rank = fields.number(name)?;
     u32::try_from(rank).map_err(|_| format!("{name} is {rank}"))
-}
-
-fn wait(fields: &Fields<'_>) -> Result<RankWait, String> {
-    let ranks = fields.text("ranks")?.split_whitespace().map(str::parse);
-    Ok(RankWait {
-        rank: rank(fields, "rank")?,
-        call: fields.text("call")?.to_owned(),
-        milliseconds: fields.number("milliseconds")?,
-        ranks: ranks.collect::<Result<_, _>>().map_err(|error| format!("ranks: {error}"))?,
-        all: fields.flag("all")?,
-        moving: fields.flag("moving")?,
-        clients: fields.flag("clients")?,
-    })
-}
-
-fn traffic(fields: &Fields<'_>) -> Result<PairTraffic, String> {
-    Ok(PairTraffic {
-        from: rank(fields, "from")?,
-        to: rank(fields, "to")?,
-        messages: fields.number("messages")?,
-        bytes: fields.number("bytes")?,
-        sent: fields.number("sent")?,
-        received: fields.number("received")?,
-    })
 }
 
 impl DomainServer {
@@ -157,15 +99,17 @@ impl DomainServer {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn status(&self, domain: &str) -> Result<DomainStatus, Error> {
+    pub async fn state(&self, domain: &str) -> Result<Vec<RankState>, Error> {
         let outputs = self.ask("state", domain, &[]).await?;
-        let told = || -> Result<DomainStatus, String> {
-            let waits =
-                records(&outputs, "wait").map(|fields| wait(&fields)).collect::<Result<_, _>>()?;
-            let traffic = records(&outputs, "traffic").map(|fields| traffic(&fields));
-            Ok(DomainStatus { waits, traffic: traffic.collect::<Result<_, _>>()? })
+        let state = |fields: Fields<'_>| {
+            Ok(RankState {
+                rank: rank(&fields, "rank")?,
+                ended: fields.flag("ended")?,
+                status: fields.find("status").map(str::to_owned),
+            })
         };
-        told().map_err(|reason| Error::BadAnswer { url: self.url(), reason })
+        let told: Result<_, String> = records(&outputs, "rank").map(state).collect();
+        told.map_err(|reason| Error::BadAnswer { url: self.url(), reason })
     }
 
     /// Tells the ranks that were started there where all are.

@@ -160,6 +160,11 @@ fn bytes_count_that_come_in_vain_or_go_again() {
     let job = format!("<job>{}</job>", spawned.text("job").unwrap());
     until("it is done", || verb(&server, "carl", "status", &job).text("state") == Some("done"));
     let job_alone = traffic("carl");
+    // What was refused was not given.
+    let delivered = "<e:Header><outputs xmlns=\"urn:fishplate:options:1\">\
+        <output name=\"y\" to=\"mailto:a@example.org\"/></outputs></e:Header>";
+    let refused = Version::V11.envelope(delivered, &wrapper("results", &job));
+    ask(&server, "carl", "POST", "/test", &refused).assert_fault(Version::V11, "NotSupported");
     for again in 0..3_u32 {
         assert_eq!(verb(&server, "carl", "results", &job).status, 200);
         let all = job_alone + f64::from(again) * 500.0;

@@ -475,7 +475,7 @@ fn many_ranks_are_started_with_few_open_files() {
     assert_eq!((code, stdout), (Some(0), "30\n".repeat(20)), "{stderr}");
     let (code, _, stderr) = limited("-n 40", "20");
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("20 ranks need 112 open files, and 40 are allowed"), "{stderr}");
+    assert!(stderr.contains("20 ranks need 132 open files, and 40 are allowed"), "{stderr}");
 }
 
 #[test]

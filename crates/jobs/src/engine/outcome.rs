@@ -1,6 +1,7 @@
 //! From a completion to what callers get: each output by value or by reference.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,19 +107,29 @@ impl Engine {
         Ok(arguments)
     }
 
-    /// Notes that a job's outputs are handed out to whoever asks; whether they were before. The first time is what the
+    /// [`Engine::outcome`] of a job that is kept, and whether somebody was given it before: the first time is what the
     /// job's record counts.
     ///
     /// # Errors
-    /// `QuotaExceeded`, if they were, and their owner's traffic is used up.
-    pub async fn hand_out(&self, owner: &Principal, job: JobId) -> Result<bool, Fault> {
+    /// `QuotaExceeded`, if somebody was, and the owner's traffic is used up.
+    pub async fn hand_out(
+        &self,
+        owner: &Principal,
+        job: JobId,
+        completion: &Completion,
+        again: &[OutputChoice],
+    ) -> Result<(Vec<Argument>, bool), Fault> {
         let mark = self.shared.directory(job).join(workspace::HANDED_OUT);
-        let is_first = move || File::create_new(mark).is_ok();
-        let again = !tokio::task::spawn_blocking(is_first).await.unwrap_or(false);
-        if again {
+        if tokio::fs::try_exists(&mark).await.unwrap_or(false) {
             self.check_quotas(owner, &[(Quota::Traffic, 0)]).await?;
         }
-        Ok(again)
+        let outputs = self.outcome(owner, job, completion, again).await?;
+        // A mark that can't be made, on a full disk, makes nobody pay twice.
+        let made = tokio::task::spawn_blocking(move || File::create_new(mark)).await;
+        let is_there = |made: io::Result<File>| {
+            made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+        };
+        Ok((outputs, made.is_ok_and(is_there)))
     }
 
     async fn choose_again(
@@ -165,11 +176,9 @@ impl EngineInner {
         Ok(match &output.content {
             OutputContent::Text(text) => Value::Text(text.clone()),
             OutputContent::TextFile { path, .. } => Value::Text(
-                workspace::open_output(&directory, path)
-                    .and_then(std::io::read_to_string)
-                    .map_err(|error| {
-                        internal(format!("output {} can't be read: {error}", output.name))
-                    })?,
+                workspace::open_output(&directory, path).and_then(io::read_to_string).map_err(
+                    |error| internal(format!("output {} can't be read: {error}", output.name)),
+                )?,
             ),
             OutputContent::File { path, len } => held(&workspace::work(&directory), path, *len),
             OutputContent::Archive { path, len } => held(&directory, path, *len),
@@ -206,7 +215,7 @@ impl EngineInner {
         let (all, in_session) = (outputs.to_vec(), session.is_some());
         let prepared = tokio::task::spawn_blocking(move || {
             let file = output::file(&directory, &all, at, in_session)?;
-            Ok::<_, std::io::Error>((file, CachedOutputs::Addresses.read(&directory)))
+            Ok::<_, io::Error>((file, CachedOutputs::Addresses.read(&directory)))
         });
         let (file, known) = match prepared.await {
             Ok(Ok(prepared)) => prepared,

@@ -178,6 +178,13 @@ impl Engine {
         let places = Arc::clone(&shared.places);
         let busy = shared.store.write(false, move |t| {
             let mut busy = t.running()?;
+            let taken = lock(&places).taken();
+            for job in taken {
+                // A rank that was claimed is among those that run; who claimed it may not have come to tell.
+                if t.find(job)?.is_some_and(|record| record.state == JobState::Running) {
+                    lock(&places).forget(job);
+                }
+            }
             busy.extend(lock(&places).held(Instant::now()));
             Ok(busy)
         });

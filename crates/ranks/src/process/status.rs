@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::collective::schedule::Running;
 use crate::header::RequestId;
 use crate::matching::Pattern;
 use crate::process::{Process, State};
@@ -57,6 +58,10 @@ impl State {
         now: Instant,
     ) -> Option<Instant> {
         let Reports { interval, next, waiting, .. } = *self.reports.as_ref()?;
+        // What another thread waited for is complete, and it is about to go on.
+        if self.woken > 0 {
+            return Some(now + interval);
+        }
         let long = since + interval;
         let is_long = now >= long;
         let is_news = self.changed || (is_long && !waiting);
@@ -80,10 +85,31 @@ impl State {
         }
     }
 
-    /// A wait is over, which may have been told.
-    pub(super) fn end_wait(&mut self) {
-        if self.reports.as_ref().is_some_and(|reports| reports.waiting) {
-            self.tell_status(None, Instant::now());
+    /// Another thread waits now than when the status was told.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.changed && self.reports.as_ref().is_some_and(|reports| reports.waiting)
+    }
+
+    /// A thread begins to wait.
+    pub(super) fn begin_wait(&mut self, wait: WaitFor<'_>) {
+        if let WaitFor::Message(pattern) = wait {
+            self.probes.push(pattern);
+        }
+    }
+
+    /// The wait is over, which may have been told.
+    pub(super) fn end_wait(&mut self, wait: WaitFor<'_>) {
+        if let WaitFor::Message(pattern) = wait
+            && let Some(at) = self.probes.iter().position(|of| *of == pattern)
+        {
+            self.probes.swap_remove(at);
+        }
+        if self.reports.as_ref().is_some_and(|reports| reports.waiting)
+            && !self.tell_status(None, Instant::now())
+        {
+            // Nobody took it: it is told with the next, not at the end of each wait again.
+            self.changed = true;
+            self.reports.iter_mut().for_each(|reports| reports.waiting = false);
         }
     }
 
@@ -100,21 +126,33 @@ impl State {
         told
     }
 
+    /// Tells what was exchanged, for the last time.
+    pub(super) fn end_reports(&mut self) {
+        self.tell_status(None, Instant::now());
+        self.reports = None;
+    }
+
     fn describe(&self, wait: WaitFor<'_>) -> Wait {
-        let union = |requests: &[RequestId]| {
-            let waits = requests.iter().filter_map(|&request| self.describe_request(request));
-            Wait::union(&waits.collect::<Vec<_>>())
+        let mut wanted = match wait {
+            WaitFor::Request(request) => vec![request],
+            WaitFor::Any(requests) => requests.to_vec(),
+            WaitFor::Message(_) => Vec::new(),
+            WaitFor::Pending => self.engine.pending(),
+            WaitFor::Leave => self.engine.undrained(),
         };
+        // Other threads wait for something of their own; other schedules go forward, and send, though nobody waits for them.
+        let is_wanted = |running: &Running| wanted.contains(&running.request);
+        let alone = self.followers == 0 && self.running.iter().all(is_wanted);
+        if !alone {
+            wanted = self.engine.pending();
+        }
+        let requests = wanted.iter().filter_map(|&request| self.describe_request(request));
+        let probe = |&pattern: &Pattern| self.engine.wait_for_message("probe", pattern);
+        let waits: Vec<Wait> = requests.chain(self.probes.iter().map(probe)).collect();
+        let described = Wait::union(&waits);
         match wait {
-            // Several threads wait, each for something of its own.
-            _ if self.followers > 0 => union(&self.engine.pending()),
-            WaitFor::Request(request) => union(&[request]),
-            WaitFor::Any(requests) => union(requests),
-            WaitFor::Message(pattern) => self.engine.wait_for_message("probe", pattern),
-            WaitFor::Pending => union(&self.engine.pending()),
-            WaitFor::Leave => {
-                Wait { call: "finalize".to_owned(), ..union(&self.engine.undrained()) }
-            }
+            WaitFor::Leave if alone => Wait { call: "finalize".to_owned(), ..described },
+            _ => described,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Deadlocks: ranks that wait for each other, or for ranks that ended.
 //!
 //! Each status is of another moment. What they say together holds all the same: ranks are called stuck only if nothing is under way
-//! between those who wait and those whom they wait for, by the numbers of frames that both have counted. A rank of them
+//! between those who wait and those whom they wait for, in either direction, by the numbers of frames that both have counted. A rank of them
 //! that went on after it told its status would have needed a frame of another one, sent after that one's status; and so would that
 //! one. (A thread that computes while another waits, or a SOAP client, is seen by nobody: [`super::RankStatus::clients`].)
 
@@ -63,9 +63,10 @@ impl Deadlock {
             let members: BTreeSet<Rank> = stuck.keys().copied().collect();
             let before = members.len();
             stuck.retain(|&rank, wait| {
-                let hopeless = |of: &&Rank| {
-                    (members.contains(of) || is_ended(of)) && is_quiet(ranks, **of, rank)
-                };
+                // Who waits still answers, from the inside: so nothing may be under way to it either.
+                let is_stuck = |of: &Rank| members.contains(of) && is_quiet(ranks, rank, *of);
+                let hopeless =
+                    |of: &&Rank| (is_ended(of) || is_stuck(of)) && is_quiet(ranks, **of, rank);
                 let count = wait.ranks.iter().filter(hopeless).count();
                 if wait.all { count > 0 } else { count == wait.ranks.len() }
             });
@@ -92,7 +93,11 @@ impl Deadlock {
 fn is_quiet(ranks: &BTreeMap<Rank, KnownRank>, from: Rank, to: Rank) -> bool {
     let traffic = |rank: Rank, peer: Rank| {
         let status = ranks.get(&rank)?.status.as_ref()?;
-        let of = status.traffic.iter().find(|of| of.peer == peer);
+        let of = status
+            .traffic
+            .binary_search_by_key(&peer, |of| of.peer)
+            .ok()
+            .map(|at| status.traffic[at]);
         Some(of.map_or((0, 0), |of| (of.sent, of.received)))
     };
     match (traffic(from, to), traffic(to, from)) {
@@ -215,5 +220,14 @@ mod tests {
         assert!(!told(0, traffic(1, 3, 2)));
         assert!(!told(1, traffic(0, 2, 2)));
         assert!(told(1, traffic(0, 2, 3)));
+    }
+    #[test]
+    fn who_waits_still_answers() {
+        // Rank 1 offers rank 0 a message, which is under way, and which rank 0 fetches though it waits for rank 2.
+        let mut ranks = domain(&["2", "0", "1"]);
+        assert!(Deadlock::find(&ranks).is_some());
+        let offer = Traffic { peer: 0, messages: 1, bytes: 9, sent: 1, received: 0 };
+        ranks.get_mut(&1).unwrap().status.as_mut().unwrap().traffic = vec![offer];
+        assert_eq!(Deadlock::find(&ranks), None);
     }
 }

@@ -4,6 +4,7 @@
 
 mod collectives;
 mod communicators;
+mod deadlocks;
 mod domain;
 mod failures;
 mod gateway;

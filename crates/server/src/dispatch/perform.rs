@@ -185,8 +185,7 @@ async fn hand_out(
     end: &Completion,
     chosen: &[OutputChoice],
 ) -> Outcome {
-    let again = host.engine.hand_out(owner, job).await?;
-    let outputs = host.engine.outcome(owner, job, end, chosen).await?;
+    let (outputs, again) = host.engine.hand_out(owner, job, end, chosen).await?;
     if again {
         let mut transfer = host.data.transfer(owner, "results");
         transfer.went = outputs.iter().map(bytes).sum();

@@ -1,6 +1,6 @@
 //! The server's side of the rendezvous ([`fishplate_ranks::launch::rendezvous`]): one socket for the ranks of all domains.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use fishplate_ranks::launch::lines::Lines;
 use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::status::longest_line;
 use fishplate_ranks::{Credential, DomainId, Rank};
@@ -15,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-use super::{DomainEntry, Domains};
+use super::{DomainEntry, Domains, Member};
 
 /// Longest path that a Unix socket's address holds (unix(7)).
 const LONGEST_PATH: usize = 107;
@@ -96,13 +97,13 @@ enum Peer {
 /// Hears a rank until it ends.
 async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
     let mut member = Peer::Unknown;
-    let (mut line, mut answer) = (Vec::new(), None);
+    let (mut lines, mut answer) = (Lines::default(), None);
     let ended = loop {
         let mut bytes = [0; LONGEST_LINE];
         tokio::select! {
             read = stream.read(&mut bytes) => match read {
                 Ok(0) | Err(_) => break None,
-                Ok(count) => line.extend_from_slice(&bytes[..count]),
+                Ok(count) => lines.extend(&bytes[..count]),
             },
             message = told(&mut answer) => {
                 answer = None;
@@ -112,7 +113,7 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
             }
         }
         let Some(domains) = domains.upgrade() else { break None };
-        match hear(&domains, &mut line, &mut member) {
+        match hear(&domains, &mut lines, &mut member) {
             Ok(None) => {}
             Ok(joined) => answer = joined,
             Err(reason) => break Some(reason),
@@ -122,8 +123,11 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
         let line = format!("{}\n", ServerMessage::Refused(reason));
         let _ = stream.write_all(line.as_bytes()).await;
     }
-    if let (Some(domains), Peer::Joined(domain, rank)) = (domains.upgrade(), member) {
-        domains.hang_up(domain, rank);
+    let Some(domains) = domains.upgrade() else { return };
+    match member {
+        Peer::Unknown => {}
+        Peer::Joined(domain, rank) => domains.note(domain, rank, |of| of.connected = false),
+        Peer::Reporting(domain, rank, _) => domains.note(domain, rank, |of| of.reports = false),
     }
 }
 
@@ -142,22 +146,17 @@ async fn told(answer: &mut Option<Answer>) -> ServerMessage {
 ///
 /// # Errors
 /// Why the connection ends.
-fn hear(
-    domains: &Domains,
-    line: &mut Vec<u8>,
-    member: &mut Peer,
-) -> Result<Option<Answer>, String> {
+fn hear(domains: &Domains, lines: &mut Lines, member: &mut Peer) -> Result<Option<Answer>, String> {
     let mut joined = None;
-    while let Some(end) = line.iter().position(|&byte| byte == b'\n') {
-        let whole: Vec<u8> = line.drain(..=end).collect();
-        let message = std::str::from_utf8(&whole[..end]).ok().and_then(|line| line.parse().ok());
+    while let Some(line) = lines.take() {
+        let message = std::str::from_utf8(&line).ok().and_then(|line| line.parse().ok());
         match (message, *member) {
             (Some(join @ ClientMessage::Join { domain, rank, .. }), Peer::Unknown) => {
                 joined = Some(domains.join(join)?);
                 *member = Peer::Joined(domain, rank);
             }
             (Some(ClientMessage::Report { domain, rank, credential }), Peer::Unknown) => {
-                let ranks = domains.reporting(domain, &credential)?;
+                let ranks = domains.report(domain, rank, &credential)?;
                 *member = Peer::Reporting(domain, rank, longest_line(ranks));
             }
             (Some(ClientMessage::Status(status)), Peer::Reporting(domain, rank, _)) => {
@@ -174,7 +173,7 @@ fn hear(
         Peer::Reporting(_, _, longest) => longest,
         Peer::Unknown | Peer::Joined(..) => LONGEST_LINE,
     };
-    if line.len() > longest {
+    if lines.waiting() > longest {
         return Err("it is no message of a rank's".to_owned());
     }
     Ok(joined)
@@ -190,6 +189,10 @@ fn known<'a>(
     entry.ok_or_else(|| "domain and credential are not those of a domain of this server".to_owned())
 }
 
+fn started(members: &mut BTreeMap<Rank, Member>, rank: Rank) -> Result<&mut Member, String> {
+    members.get_mut(&rank).ok_or_else(|| format!("rank {rank} was not started here"))
+}
+
 impl Domains {
     pub(super) fn join(&self, message: ClientMessage) -> Result<Answer, String> {
         let ClientMessage::Join { domain, rank, credential, address } = message else {
@@ -197,8 +200,7 @@ impl Domains {
         };
         let mut all = self.lock();
         let entry = known(&mut all, domain, &credential)?;
-        let member = entry.members.get_mut(&rank);
-        let member = member.ok_or_else(|| format!("rank {rank} was not started here"))?;
+        let member = started(&mut entry.members, rank)?;
         let may_be_there = |at: &SocketAddr| {
             let is_own = match &member.hosts[..] {
                 [] => at.ip().is_loopback(),
@@ -222,20 +224,23 @@ impl Domains {
         Ok(entry.answer.subscribe())
     }
 
-    /// Somebody will tell the status of a rank; how many ranks there are.
-    fn reporting(&self, domain: DomainId, credential: &Credential) -> Result<u32, String> {
-        known(&mut self.lock(), domain, credential).map(|entry| entry.ranks.unwrap_or_default())
+    /// A rank will tell its status; how many ranks there are.
+    fn report(&self, domain: DomainId, rank: Rank, credential: &Credential) -> Result<u32, String> {
+        let mut all = self.lock();
+        let entry = known(&mut all, domain, credential)?;
+        let member = started(&mut entry.members, rank)?;
+        // Each line is kept until it is whole, and may be long.
+        if std::mem::replace(&mut member.reports, true) {
+            return Err(format!("rank {rank} tells its status already, on another connection"));
+        }
+        Ok(entry.ranks.unwrap_or_default())
     }
 
     fn leave(&self, domain: DomainId, rank: Rank) {
         self.note(domain, rank, |member| member.left = true);
     }
 
-    fn hang_up(&self, domain: DomainId, rank: Rank) {
-        self.note(domain, rank, |member| member.connected = false);
-    }
-
-    fn note(&self, domain: DomainId, rank: Rank, note: impl FnOnce(&mut super::Member)) {
+    fn note(&self, domain: DomainId, rank: Rank, note: impl FnOnce(&mut Member)) {
         let mut all = self.lock();
         let entry = all.get_mut(&domain);
         if let Some(member) = entry.and_then(|entry| entry.members.get_mut(&rank)) {

@@ -37,7 +37,7 @@ async fn members(
 #[tokio::test]
 async fn ranks_find_each_other_when_all_addresses_are_told() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
     let ada = Principal::named("ada");
     domains.open(new(1, 0).domain, &ada).unwrap();
     let mut ranks = Vec::new();
@@ -70,7 +70,7 @@ async fn ranks_find_each_other_when_all_addresses_are_told() {
 #[tokio::test]
 async fn strangers_and_those_of_other_domains_do_not_join() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
     let ada = Principal::named("ada");
     for domain in [1, 2] {
         domains.open(new(domain, 0).domain, &ada).unwrap();
@@ -97,7 +97,7 @@ async fn strangers_and_those_of_other_domains_do_not_join() {
 #[tokio::test]
 async fn a_rank_listens_where_it_was_told_to_and_nowhere_else() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
     let ada = Principal::named("ada");
     domains.open(new(1, 0).domain, &ada).unwrap();
     let near = domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_rank_listens_where_it_was_told_to_and_nowhere_else() {
 #[tokio::test]
 async fn a_domain_is_its_owners() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), Duration::ZERO, 1);
+    let domains = Domains::new(data.path().join("domains"), Duration::ZERO, 2, 1);
     let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
     let domain = new(1, 0).domain;
     domains.open(domain, &ada).unwrap();
@@ -150,7 +150,7 @@ async fn a_domain_is_its_owners() {
 #[tokio::test]
 async fn a_rank_that_is_not_started_is_withdrawn() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
     let (ada, rank) = (Principal::named("ada"), new(1, 0));
     domains.open(rank.domain, &ada).unwrap();
     domains.enter(&rank, &ada, ("ring", job(1))).await.unwrap();
@@ -161,10 +161,56 @@ async fn a_rank_that_is_not_started_is_withdrawn() {
     assert!(domains.enter(&rank, &ada, ("ring", job(3))).await.is_err());
 }
 
+#[tokio::test]
+async fn a_domain_has_no_more_ranks_than_is_set() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let ada = Principal::named("ada");
+    domains.open(new(1, 0).domain, &ada).unwrap();
+    let more = NewRank { ranks: 3, ..new(1, 0) };
+    let refused = domains.enter(&more, &ada, ("ring", job(1))).await.unwrap_err();
+    assert_eq!(refused.message, "a domain of which some ranks are here has at most 2 ranks");
+    assert_eq!(refused.limit.unwrap().name, "domain_ranks");
+    domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rank_tells_its_status_over_one_connection() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let ada = Principal::named("ada");
+    domains.open(new(1, 0).domain, &ada).unwrap();
+    let environment = domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
+    let report = async |rank| {
+        let LaunchEnvironment { domain, ref credential, ref rendezvous, .. } = environment;
+        let credential = credential.clone();
+        let greeting = ClientMessage::Report { domain, rank, credential };
+        let mut stream = UnixStream::connect(rendezvous).await.unwrap();
+        stream.write_all(format!("{greeting}\n").as_bytes()).await.unwrap();
+        stream
+    };
+    let said = async |mut stream: UnixStream| {
+        let mut line = String::new();
+        stream.read_to_string(&mut line).await.unwrap();
+        line
+    };
+    assert!(said(report(1).await).await.contains("rank 1 was not started here"));
+    let mut first = report(0).await;
+    let status = format!("{}\n", ClientMessage::Status(RankStatus::default()));
+    first.write_all(status.as_bytes()).await.unwrap();
+    members(&domains, &ada, |of| of.status.is_some()).await;
+    assert!(said(report(0).await).await.contains("on another connection"));
+    // When that is gone, another one takes its place.
+    drop(first);
+    members(&domains, &ada, |of| !of.reports).await;
+    let _other = report(0).await;
+    members(&domains, &ada, |of| of.reports).await;
+}
+
 #[test]
 fn the_library_is_found_under_its_name() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
     for library in ["/usr/lib/one.so", "/usr/lib/other.so"] {
         let directory = domains.libraries(Path::new(library)).unwrap();
         let link = std::fs::read_link(directory.join(LIBRARY)).unwrap();

@@ -12,6 +12,7 @@ use fishplate_contract::{
 use fishplate_jobs::engine::Reservation;
 use fishplate_jobs::store::quota::Quota;
 use fishplate_ranks::launch::rendezvous::Address;
+use fishplate_ranks::status::KnownRank;
 use fishplate_ranks::{DomainId, Rank};
 use futures_util::future::join_all;
 
@@ -132,8 +133,7 @@ fn service() -> Service {
                 "What the ranks of a domain that were started here exchanged, and what they wait for.",
                 vec![domain()],
                 vec![
-                    Parameter::new("wait", DataType::Record(wait())).repeated().help("A rank that has waited for long."),
-                    Parameter::new("traffic", DataType::Record(traffic())).repeated().help("What a rank exchanged with another."),
+                    Parameter::new("rank", DataType::Record(rank_state())).repeated().help("A rank."),
                 ],
             ),
             Operation::new(
@@ -159,31 +159,19 @@ fn service() -> Service {
     }
 }
 
-fn wait() -> Vec<Parameter> {
+fn rank_state() -> Vec<Parameter> {
     vec![
         Parameter::new("rank", DataType::Int).help("The rank."),
-        Parameter::new("call", DataType::String)
-            .help("What it waits in, such as `recv from 3 tag 7`."),
-        Parameter::new("milliseconds", DataType::Long).help("For how long."),
-        Parameter::new("ranks", DataType::String)
-            .help("Whose doing it needs, separated by spaces."),
-        Parameter::new("all", DataType::Bool).help("All of them are needed; else one is enough."),
-        Parameter::new("moving", DataType::Bool).help(
-            "What it waits for is under way, and comes though no program does anything more.",
+        Parameter::new("ended", DataType::Bool)
+            .help("It has left in order, or its process has ended."),
+        Parameter::new("status", DataType::String).optional().help(
+            "What it told last, in one line: `CLIENTS TRAFFIC [MILLISECONDS ALL MOVING RANKS CALL]`. CLIENTS: 1 if a \
+             SOAP client's message may end its wait, else 0. TRAFFIC: `-`, or for each rank with which it exchanged anything \
+             `PEER:MESSAGES:BYTES:SENT:RECEIVED`, separated by commas: messages to that one and their bytes, frames to it \
+             and frames of it that have come. The rest if it has waited for long: for how long; 1 if it needs all of RANKS, \
+             0 if one is enough; 1 if what it waits for is under way, else 0; whose doing it needs, separated by commas; \
+             what it waits in, such as `recv from 3 tag 7`.",
         ),
-        Parameter::new("clients", DataType::Bool).help("A SOAP client's message may end it."),
-    ]
-}
-
-fn traffic() -> Vec<Parameter> {
-    vec![
-        Parameter::new("from", DataType::Int).help("The rank."),
-        Parameter::new("to", DataType::Int).help("The other one."),
-        Parameter::new("messages", DataType::Long).help("Messages that it sent to the other one."),
-        Parameter::new("bytes", DataType::Long).help("Their bytes."),
-        Parameter::new("sent", DataType::Long)
-            .help("Frames that it sent to the other one: messages, and the protocol's own."),
-        Parameter::new("received", DataType::Long).help("Frames of the other one that have come."),
     ]
 }
 
@@ -266,39 +254,14 @@ impl Asked<'_> {
     }
 
     fn state(&self) -> Outcome {
-        let mut told = Vec::new();
-        for (rank, member) in self.ranks(Action::Describe)? {
-            let Some(status) = member.known().status else { continue };
-            if let Some(wait) = status.wait.filter(|_| !member.left) {
-                let ranks: Vec<String> = wait.ranks.iter().map(ToString::to_string).collect();
-                told.push(Argument::new(
-                    "wait",
-                    Value::Record(vec![
-                        text("rank", rank),
-                        text("call", wait.call),
-                        text("milliseconds", wait.milliseconds),
-                        text("ranks", ranks.join(" ")),
-                        text("all", wait.all),
-                        text("moving", wait.moving),
-                        text("clients", status.clients),
-                    ]),
-                ));
-            }
-            told.extend(status.traffic.iter().map(|of| {
-                Argument::new(
-                    "traffic",
-                    Value::Record(vec![
-                        text("from", rank),
-                        text("to", of.peer),
-                        text("messages", of.messages),
-                        text("bytes", of.bytes),
-                        text("sent", of.sent),
-                        text("received", of.received),
-                    ]),
-                )
-            }));
-        }
-        Ok(told)
+        // One record a rank: readers of SOAP messages take only so many.
+        let told = self.ranks(Action::Describe)?.into_iter().map(|(rank, member)| {
+            let KnownRank { status, ended } = member.known();
+            let mut fields = vec![text("rank", rank), text("ended", ended)];
+            fields.extend(status.map(|status| text("status", status)));
+            Argument::new("rank", Value::Record(fields))
+        });
+        Ok(told.collect())
     }
 
     fn connect(&self, given: &Scalars) -> Outcome {

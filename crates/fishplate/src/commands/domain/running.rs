@@ -14,7 +14,7 @@ use fishplate_client::find::{FoundService, find};
 use fishplate_client::{LogStream, Options, Settings};
 use fishplate_launch::{Cause, Sink};
 use fishplate_ranks::launch::TransportKind;
-use fishplate_ranks::status::{Deadlock, KnownRank};
+use fishplate_ranks::status::Deadlock;
 use fishplate_ranks::{Credential, DomainId};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -202,10 +202,7 @@ fn no_service(wanted: &str, servers: &[String], found: &[FoundService]) -> Usage
 async fn find_deadlock(manager: &Manager) -> Deadlock {
     loop {
         tokio::time::sleep(DEADLOCK_PAUSE).await;
-        let told = status::known(&manager.status().await).into_iter();
-        let ranks =
-            told.map(|(rank, status)| (rank, KnownRank { status: Some(status), ended: false }));
-        if let Some(found) = Deadlock::find(&ranks.collect()) {
+        if let Some(found) = Deadlock::find(&status::known(&manager.state().await)) {
             return found;
         }
     }

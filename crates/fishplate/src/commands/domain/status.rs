@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use fishplate_client::domain::{DomainServer, DomainStatus, Member};
+use fishplate_client::domain::{DomainServer, Member, RankState};
 use fishplate_client::{Service, Settings};
 use fishplate_contract::JobReport;
 use fishplate_ranks::Rank;
-use fishplate_ranks::status::{Deadlock, KnownRank, RankStatus, Traffic, Wait};
+use fishplate_ranks::status::{Deadlock, KnownRank};
 use serde_json::{Value, json};
 
 use super::{ServerArgs, servers};
@@ -30,6 +30,8 @@ pub(super) struct StatusArgs {
 struct Picture {
     members: Vec<(String, Member, JobReport)>,
     ranks: BTreeMap<Rank, KnownRank>,
+    /// Servers that did not say what their ranks do, and why.
+    unknown: Vec<(String, String)>,
 }
 
 pub(super) async fn status(args: &StatusArgs, output: Output) -> Result<Exit> {
@@ -49,26 +51,13 @@ pub(super) async fn status(args: &StatusArgs, output: Output) -> Result<Exit> {
     }
 }
 
-/// What ranks told their servers, by rank.
-pub(super) fn known(told: &[DomainStatus]) -> BTreeMap<Rank, RankStatus> {
-    let mut ranks: BTreeMap<Rank, RankStatus> = BTreeMap::new();
-    for of in told.iter().flat_map(|told| &told.traffic) {
-        let &fishplate_client::domain::PairTraffic { to, messages, bytes, sent, received, .. } = of;
-        let traffic = Traffic { peer: to, messages, bytes, sent, received };
-        ranks.entry(of.from).or_default().traffic.push(traffic);
-    }
-    for of in told.iter().flat_map(|told| &told.waits) {
-        let rank = ranks.entry(of.rank).or_default();
-        rank.clients = of.clients;
-        rank.wait = Some(Wait {
-            call: of.call.clone(),
-            ranks: of.ranks.clone(),
-            all: of.all,
-            moving: of.moving,
-            milliseconds: of.milliseconds,
-        });
-    }
-    ranks
+/// What ranks told their servers, by rank. A status that can't be read is none: its server may be of a later release.
+pub(super) fn known(told: &[RankState]) -> BTreeMap<Rank, KnownRank> {
+    let known = told.iter().map(|of| {
+        let status = of.status.as_ref().and_then(|line| line.parse().ok());
+        (of.rank, KnownRank { status, ended: of.ended })
+    });
+    known.collect()
 }
 
 impl Picture {
@@ -77,9 +66,12 @@ impl Picture {
         servers: &[(String, DomainServer)],
         settings: &Settings,
     ) -> Result<Self> {
-        let (mut members, mut told) = (Vec::new(), Vec::new());
+        let (mut members, mut told, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         for (_, server) in servers {
-            told.push(server.status(id).await?);
+            match server.state(id).await {
+                Ok(state) => told.extend(state),
+                Err(error) => unknown.push((server.url(), error.to_string())),
+            }
             for member in server.members(id).await? {
                 let url = server.url();
                 let server = url.rsplit_once('/').map_or(url.as_str(), |(server, _)| server);
@@ -90,15 +82,19 @@ impl Picture {
             }
         }
         members.sort_by_key(|(_, member, _)| member.rank);
-        let mut statuses = known(&told);
-        let ranks = members.iter().map(|(_, member, report)| {
-            let ended = member.left || report.state.is_final();
-            (member.rank, KnownRank { status: statuses.remove(&member.rank), ended })
-        });
-        Ok(Self { ranks: ranks.collect(), members })
+        let mut ranks = known(&told);
+        for (_, member, report) in &members {
+            let known = ranks.entry(member.rank).or_default();
+            known.ended |= member.left || report.state.is_final();
+        }
+        Ok(Self { members, ranks, unknown })
     }
 
     fn show(&self, id: &str, output: Output) -> Result<()> {
+        for (url, why) in &self.unknown {
+            output
+                .note(&format!("{url}: what its ranks wait for and exchanged can't be had: {why}"));
+        }
         let deadlock = Deadlock::find(&self.ranks);
         if output.json {
             let members: Vec<Value> =
@@ -150,5 +146,26 @@ impl Picture {
             "left": member.left,
             "wait": ranks::wait_as_json(&self.ranks[&member.rank]),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_is_known_and_a_status_that_is_none_is_left_out() {
+        let told = [(0, false, Some("0 - 1500 0 0 1 recv from 1")), (1, true, None)];
+        let mut told = told.map(|(rank, ended, status)| {
+            let status = status.map(str::to_owned);
+            RankState { rank, ended, status }
+        });
+        let found = Deadlock::find(&known(&told));
+        assert_eq!(found, None, "rank 1 told nothing, so something may be under way");
+        told[1].status = Some("0 -".to_owned());
+        let found = Deadlock::find(&known(&told)).unwrap();
+        assert_eq!(found.to_string(), "deadlock: rank 0 waits in recv from 1; rank 1 has ended");
+        told[0].status = Some("later form".to_owned());
+        assert_eq!(known(&told)[&0], KnownRank::default());
     }
 }
