@@ -10,12 +10,14 @@ pub mod rendezvous;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId, Principal};
+use fishplate_jobs::engine::Engine;
 use fishplate_ranks::launch::rendezvous::{Address, ServerMessage};
 use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
 use fishplate_ranks::status::{KnownRank, RankStatus};
@@ -40,6 +42,8 @@ pub struct Domains {
     /// Bounds the connections of the gateway.
     passages: Arc<Semaphore>,
     locations: Locations,
+    /// What servers before left there was looked at.
+    swept: tokio::sync::OnceCell<()>,
     all: Mutex<HashMap<DomainId, DomainEntry>>,
     /// The socket, once there is one.
     socket: tokio::sync::OnceCell<PathBuf>,
@@ -73,6 +77,8 @@ pub struct Member {
     pub status: Option<(Instant, RankStatus)>,
     /// It is connected to us: it runs.
     connected: bool,
+    /// Where it may listen; none: on loopback.
+    hosts: Vec<IpAddr>,
     /// It has a connection to tell its status.
     reports: bool,
 }
@@ -100,8 +106,8 @@ pub struct NewRank {
     pub credential: Credential,
     /// What carries messages.
     pub transport: TransportKind,
-    /// Others reach it at a port of its own, not through its server's.
-    pub direct: bool,
+    /// Where others reach it at a port of its own; none: only through its server's.
+    pub addresses: Vec<IpAddr>,
 }
 
 fn wrong(parameter: &str, what: impl Into<String>) -> Fault {
@@ -126,11 +132,31 @@ impl Domains {
         let (all, socket) = (Mutex::default(), tokio::sync::OnceCell::new());
         let locations = Locations::new(directory.join("locations"));
         let passages = Arc::new(Semaphore::new(passages.min(Semaphore::MAX_PERMITS)));
-        Arc::new(Self { directory, retention, most_ranks, passages, locations, all, socket })
+        let swept = tokio::sync::OnceCell::new();
+        Arc::new(Self { directory, retention, most_ranks, passages, locations, swept, all, socket })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<DomainId, DomainEntry>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks whether a domain may be somebody's: its ranks may go on from before this server was started.
+    ///
+    /// # Errors
+    /// Another's ranks do.
+    pub(crate) async fn check(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+        engine: &Engine,
+    ) -> Result<(), Fault> {
+        self.swept.get_or_try_init(|| self.locations.remove_dead(engine)).await?;
+        if !self.lock().contains_key(&domain)
+            && self.locations.is_of_another(domain, owner, engine).await?
+        {
+            return Err(no_such_domain(domain));
+        }
+        Ok(())
     }
 
     /// Somebody wants to have ranks of a domain here.
@@ -190,7 +216,7 @@ impl Domains {
             let what = "this server can't listen to ranks; its log has more";
             Fault::new(FaultCode::Internal, what)
         })?;
-        let NewRank { domain, rank, ranks, transport, ref credential, .. } = *new;
+        let NewRank { domain, rank, ranks, transport, ref credential, ref addresses } = *new;
         if ranks > self.most_ranks {
             let what = format!(
                 "a domain of which some ranks are here has at most {} ranks",
@@ -212,6 +238,7 @@ impl Domains {
                 return Err(wrong("rank", what));
             }
             let service = service.to_owned();
+            let hosts = addresses.clone();
             let member = Member {
                 service,
                 job,
@@ -220,6 +247,7 @@ impl Domains {
                 status: None,
                 connected: false,
                 reports: false,
+                hosts,
             };
             entry.members.insert(rank, member);
             Ok(())
@@ -230,7 +258,7 @@ impl Domains {
             ranks,
             rendezvous: rendezvous.clone(),
             credential: credential.clone(),
-            addresses: Vec::new(),
+            addresses: addresses.clone(),
             transport,
         })
     }
@@ -283,6 +311,19 @@ impl Domains {
         }
     }
 
+    /// Forgets where ranks are that go on from before this server was started.
+    ///
+    /// # Errors
+    /// If the records of their jobs can't be read.
+    pub(crate) async fn forget(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+        engine: &Engine,
+    ) -> Result<(), Fault> {
+        self.locations.remove_of(domain, owner, engine).await
+    }
+
     /// Places for connections of the gateway.
     pub(crate) fn passages(&self) -> Arc<Semaphore> {
         self.passages.clone()
@@ -291,13 +332,19 @@ impl Domains {
     /// What a gateway knows of a rank; `None` if its domain is not here.
     pub(crate) fn locate(&self, domain: DomainId, rank: Rank) -> Option<Location> {
         let all = self.lock();
-        let Some(entry) = all.get(&domain) else {
-            drop(all);
-            return self.locations.read(domain, rank);
-        };
-        let member = entry.members.get(&rank).filter(|member| member.connected);
-        let at = member.and_then(|member| member.address.as_ref()?.socket());
-        Some(Location { credential: entry.credential.clone()?, at })
+        let entry = all.get(&domain);
+        let credential = entry.and_then(|entry| entry.credential.clone());
+        let member = entry.and_then(|entry| entry.members.get(&rank));
+        let at = member.filter(|member| member.connected);
+        let at = at.and_then(|member| member.address.as_ref()?.socket());
+        let is_member = member.is_some();
+        drop(all);
+        let known = credential.map(|credential| Location { credential, at, job: None });
+        if is_member {
+            return known;
+        }
+        // One of before, of a domain that is not here or was reserved again.
+        self.locations.read(domain, rank).or(known)
     }
 
     /// A directory in which programs find the MPI library.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -418,7 +418,7 @@ async fn connections_to_ranks_make_no_room_for_others_and_keep_nobody_waiting() 
 async fn connections_are_bounded_and_ranks_that_died_are_told() {
     let ours = CREDENTIAL[0].repeat(32);
     let mut servers = [(); 2].map(|()| server(2, &["--limit", "gateway_connections=2"]));
-    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
+    let members = begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
     let at = servers[1].address();
     let connect = || switched(at, &ours);
     // One is that of the other rank, once it waits for messages.
@@ -442,6 +442,10 @@ async fn connections_are_bounded_and_ranks_that_died_are_told() {
     let log = user.succeed(&["log", servers[1].url(), &job]);
     let pid = log.lines().find_map(|line| line.strip_prefix("ready ")?.parse().ok());
     until("it is gone", || !pid.is_some_and(is_alive));
+    assert!(connect().1.ends_with("502"));
+    // Nor is somebody else found at its port.
+    let address = members[1].address.as_ref().unwrap();
+    let _other = TcpListener::bind(address.split('/').nth(2).unwrap()).unwrap();
     assert!(connect().1.ends_with("502"));
 }
 
@@ -468,6 +472,22 @@ async fn ranks_reach_each_other_while_their_server_finishes_what_others_asked() 
     drop(asking);
     assert!(servers[1].ended().success());
     drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stops_in_the_middle_of_a_request_to_a_rank_is_let_go() {
+    let ours = CREDENTIAL[0].repeat(32);
+    let servers = [(); 2].map(|()| server(2, &["--limit", "body_stall=1s"]));
+    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
+    let mut stream = TcpStream::connect(servers[1].address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let head = format!(
+        "POST /domains/{DOMAIN}/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ours}\r\n\
+         Content-Type: text/xml\r\nConnection: close\r\nContent-Length: 1000\r\n\r\n<"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let answer = try_answer(&mut stream).expect("an answer");
+    assert_eq!(answer.status, 502, "{answer:#?}");
 }
 
 #[test]

@@ -74,6 +74,15 @@ impl Engine {
         Ok(!self.record(owner, service, job).await?.state.is_final())
     }
 
+    /// Whose a job is, whoever asks, and whether it has not ended yet; `None` if it is not there (any more).
+    ///
+    /// # Errors
+    /// If its record can't be read.
+    pub async fn owner(&self, job: JobId) -> Result<Option<(Principal, bool)>, Fault> {
+        let found = self.shared.find(job).await?;
+        Ok(found.map(|record| (record.owner, !record.state.is_final())))
+    }
+
     /// The jobs that have not ended and run in sessions, whosever they are.
     ///
     /// # Errors

@@ -52,11 +52,18 @@ impl Address {
 
     /// The first socket at which the rank itself listens, if its address says so without a name.
     pub fn socket(&self) -> Option<SocketAddr> {
-        self.alternatives().find_map(|one| {
-            let of_url = one.strip_prefix("http://").and_then(|rest| rest.split('/').next());
-            of_url.unwrap_or(one).parse().ok()
-        })
+        self.alternatives().find_map(socket)
     }
+
+    /// The sockets at which the rank itself listens; `None` if its address says anything else.
+    pub fn sockets(&self) -> Option<Vec<SocketAddr>> {
+        self.alternatives().map(socket).collect()
+    }
+}
+
+fn socket(alternative: &str) -> Option<SocketAddr> {
+    let of_url = alternative.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+    of_url.unwrap_or(alternative).parse().ok()
 }
 
 impl fmt::Display for Address {

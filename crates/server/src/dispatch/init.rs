@@ -1,5 +1,7 @@
 //! `init`: starts a rank of a communication domain (papers 001 and 002: `run`, `init`), as a job in a place that was reserved.
 
+use std::net::IpAddr;
+
 use fishplate_contract::interface::rank_parameters;
 use fishplate_contract::{Argument, Call, Fault, FaultCode, JobId, Signature, lexical};
 use fishplate_jobs::engine::new_id;
@@ -30,16 +32,13 @@ pub(super) async fn init(
     let signature = Signature { inputs: rank_parameters().into(), outputs: Vec::new() };
     let is_ours = |argument: &mut Argument| signature.input(&argument.name).is_some();
     let ours: Vec<Argument> = call.arguments.extract_if(.., is_ours).collect();
-    let new = new_rank(&Scalars::accept(&signature, ours)?)?;
+    let new = new_rank(&Scalars::accept(&signature, ours)?, &host.settings.rank_addresses)?;
     let (owner, session, name) =
         (call.principal.clone(), call.options.session, call.service.clone());
     // Known before it is accepted: a caller who hangs up meanwhile finds it.
     let job = new_id()?;
-    let mut environment = host.domains.enter(&new, &owner, (&name, job)).await?;
+    let environment = host.domains.enter(&new, &owner, (&name, job)).await?;
     let entered = EnteredRank::new(&host.domains, &new, job);
-    if new.direct {
-        environment.addresses.clone_from(&host.settings.rank_addresses);
-    }
     let mut work = work(host, service, call).await?;
     if let Some(library) = &host.settings.mpi_library {
         let directory = host.domains.libraries(library).map_err(|error| {
@@ -65,7 +64,8 @@ pub(super) async fn init(
     Ok(job)
 }
 
-fn new_rank(given: &Scalars) -> Result<NewRank, Fault> {
+/// What is to be started; `all` are the addresses of ranks that others reach directly.
+fn new_rank(given: &Scalars, all: &[IpAddr]) -> Result<NewRank, Fault> {
     let wrong =
         |name: &str, what: String| Fault::new(FaultCode::InvalidValue, what).parameter(name);
     let number = |name: &str| {
@@ -87,7 +87,8 @@ fn new_rank(given: &Scalars) -> Result<NewRank, Fault> {
     let transport = transport.unwrap_or(TransportKind::Tcp);
     let direct =
         given.text("direct").is_some_and(|text| matches!(lexical::trimmed(text), "true" | "1"));
-    Ok(NewRank { domain: domain(given)?, rank, ranks, credential, transport, direct })
+    let addresses = if direct { all.to_vec() } else { Vec::new() };
+    Ok(NewRank { domain: domain(given)?, rank, ranks, credential, transport, addresses })
 }
 
 /// The domain that is meant.

@@ -168,7 +168,7 @@ fn only_rank() -> NewRank {
         ranks: 1,
         credential: Credential::from_bytes([2; 32]),
         transport: TransportKind::Tcp,
-        direct: false,
+        addresses: Vec::new(),
     }
 }
 
@@ -216,6 +216,56 @@ async fn a_credential_for_one_service_is_good_for_domains_of_that_service_only()
         assert!(is_let_in, "{operation}");
     }
     assert!(host.domains.members(rank.domain, &ada).is_err(), "it was ended");
+}
+
+#[tokio::test]
+async fn a_domain_whose_ranks_go_on_from_before_stays_its_owners_until_it_is_ended() {
+    let data = tempfile::tempdir().unwrap();
+    let host = host(data.path(), Refusing { but: Action::ALL.into(), ..Refusing::default() });
+    let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
+    let service = host.service("program").unwrap();
+    let mut verbs = service.interface.verbs.iter();
+    let request = Request {
+        service,
+        definition: verbs.find(|definition| definition.verb == Verb::Spawn).unwrap(),
+        arguments: vec![Argument::text("n", "1")],
+        options: CallOptions::default(),
+        principal: ada.clone(),
+    };
+    let spawned = perform(&host, request, &mut MemoryReservation::default()).await.unwrap();
+    let Reply::Spawned(job) = spawned else { panic!("it was spawned") };
+    let unknown = fishplate_contract::JobId::from_bytes([3; 16]);
+    // What a server before has left; the first job of the second domain is not known any more.
+    let (here, gone) = (only_rank().domain, DomainId::from_bytes([9; 16]));
+    let path =
+        |domain: DomainId, rank| data.path().join(format!("domains/locations/{domain}/{rank}"));
+    for (domain, rank, job) in [(here, 0, job), (here, 1, unknown), (gone, 0, unknown)] {
+        let path = path(domain, rank);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text = format!("127.0.0.1:4000 {job} {}\n", only_rank().credential.reveal());
+        std::fs::write(path, text).unwrap();
+    }
+    let socket = async |rank| {
+        let found = host.domains.locate(here, rank).unwrap();
+        found.socket(&host.engine).await.unwrap()
+    };
+    let at = Some("127.0.0.1:4000".parse().unwrap());
+    assert_eq!((socket(0).await, socket(1).await), (at, None));
+    let refused = ask_domain(&host, here, "reserve", &bob).await.map(drop).unwrap_err();
+    assert!(refused.message.contains("no domain"), "{refused}");
+    let left = [path(here, 0), path(here, 1), path(gone, 0)].map(|path| path.exists());
+    assert_eq!(left, [true, false, false], "those that have ended are forgotten");
+    ask_domain(&host, here, "end", &bob).await.unwrap();
+    host.domains.check(here, &ada, &host.engine).await.unwrap();
+    host.domains.open(here, &ada).unwrap();
+    host.domains
+        .enter(&NewRank { rank: 1, ..only_rank() }, &ada, ("program", unknown))
+        .await
+        .unwrap();
+    assert_eq!((socket(0).await, socket(1).await), (at, None));
+    ask_domain(&host, here, "end", &ada).await.unwrap();
+    assert!(host.domains.locate(here, 0).is_none());
+    assert!(!path(here, 0).exists());
 }
 
 #[tokio::test]

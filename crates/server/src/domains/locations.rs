@@ -1,15 +1,14 @@
-//! Where ranks listen, on disk: a server that was killed and started anew goes on being their gateway.
+//! Where ranks listen, on disk: a server that was killed and started anew goes on being their gateway. Each stands there with its job:
+//! once that has ended, somebody else may listen there.
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use fishplate_contract::{Fault, JobId, Principal};
+use fishplate_jobs::engine::Engine;
 use fishplate_ranks::{Credential, DomainId, Rank};
-
-/// How long a rank of before may take to accept; those here need no time.
-const ACCEPT: Duration = Duration::from_millis(100);
 
 /// What a gateway knows of a rank.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +16,21 @@ pub(crate) struct Location {
     /// The credential of its domain.
     pub(crate) credential: Credential,
     /// Where it listens; `None` if it is not here (any more).
-    pub(crate) at: Option<SocketAddr>,
+    pub(super) at: Option<SocketAddr>,
+    /// Its job, if only that tells whether it is still there.
+    pub(super) job: Option<JobId>,
+}
+
+impl Location {
+    /// Where it listens; `None` if it is not here (any more).
+    ///
+    /// # Errors
+    /// If the record of its job can't be read.
+    pub(crate) async fn socket(&self, engine: &Engine) -> Result<Option<SocketAddr>, Fault> {
+        let Some(job) = self.job else { return Ok(self.at) };
+        let runs = engine.owner(job).await?.is_some_and(|(_, runs)| runs);
+        Ok(self.at.filter(|_| runs))
+    }
 }
 
 /// A directory for each domain, in it a file for each rank that has joined.
@@ -36,14 +49,14 @@ impl Locations {
     pub(super) fn write(
         &self,
         domain: DomainId,
-        rank: Rank,
+        (rank, job): (Rank, JobId),
         at: SocketAddr,
         credential: &Credential,
     ) -> io::Result<()> {
         let directory = self.directory(domain);
         fs::create_dir_all(&directory)?;
         let new = directory.join(format!("{rank}.new"));
-        fs::write(&new, format!("{at} {}\n", credential.reveal()))?;
+        fs::write(&new, format!("{at} {job} {}\n", credential.reveal()))?;
         fs::rename(new, directory.join(rank.to_string()))
     }
 
@@ -60,18 +73,58 @@ impl Locations {
         }
     }
 
-    /// Forgets domains of whose ranks none listens any more.
-    pub(super) fn remove_dead(&self) {
+    /// Forgets all ranks whose jobs have ended.
+    pub(super) async fn remove_dead(&self, engine: &Engine) -> Result<(), Fault> {
         for domain in entries(&self.0) {
-            let is_there = |path: &PathBuf| {
-                let at = location(path).and_then(|location| location.at);
-                at.is_some_and(|at| TcpStream::connect_timeout(&at, ACCEPT).is_ok())
-            };
-            if !entries(&domain).iter().any(is_there) {
-                let _ = fs::remove_dir_all(domain);
-            }
+            retain(&domain, engine, |_, runs| runs).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the ranks of an owner, and those whose jobs have ended.
+    pub(super) async fn remove_of(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+        engine: &Engine,
+    ) -> Result<(), Fault> {
+        retain(&self.directory(domain), engine, |of, runs| runs && of != owner).await?;
+        Ok(())
+    }
+
+    /// Whether a rank of somebody else is still there; those whose jobs have ended are forgotten.
+    pub(super) async fn is_of_another(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+        engine: &Engine,
+    ) -> Result<bool, Fault> {
+        let owners = retain(&self.directory(domain), engine, |_, runs| runs).await?;
+        Ok(owners.iter().any(|of| of != owner))
+    }
+}
+
+/// Forgets the ranks in a domain's directory but for those that are to be kept, by the owners of their jobs and whether these have not ended;
+/// whose are left.
+async fn retain(
+    directory: &Path,
+    engine: &Engine,
+    is_kept: impl Fn(&Principal, bool) -> bool,
+) -> Result<Vec<Principal>, Fault> {
+    let mut owners = Vec::new();
+    for path in entries(directory) {
+        let owner = match location(&path).and_then(|location| location.job) {
+            Some(job) => engine.owner(job).await?,
+            None => None,
+        };
+        match owner.filter(|(owner, runs)| is_kept(owner, *runs)) {
+            Some((owner, _)) => owners.push(owner),
+            None => drop(fs::remove_file(path)),
         }
     }
+    // Only if nothing is left in it.
+    let _ = fs::remove_dir(directory);
+    Ok(owners)
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
@@ -81,33 +134,8 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 
 fn location(path: &Path) -> Option<Location> {
     let text = fs::read_to_string(path).ok()?;
-    let (at, credential) = text.trim_end().split_once(' ')?;
-    Some(Location { credential: credential.parse().ok()?, at: Some(at.parse().ok()?) })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use super::*;
-
-    #[test]
-    fn ranks_are_found_until_none_of_their_domain_listens() {
-        let directory = tempfile::tempdir().unwrap();
-        let locations = Locations::new(directory.path().join("locations"));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (here, gone) = (DomainId::from_bytes([1; 16]), DomainId::from_bytes([2; 16]));
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let credential = Credential::from_bytes([3; 32]);
-        let at = listener.local_addr().unwrap();
-        for (domain, rank, at) in [(here, 0, at), (here, 1, nobody), (gone, 0, nobody)] {
-            locations.write(domain, rank, at, &credential).unwrap();
-        }
-        locations.remove_dead();
-        let found = Location { credential, at: Some(at) };
-        assert_eq!(locations.read(here, 0), Some(found));
-        assert_eq!((locations.read(gone, 0), locations.read(here, 2)), (None, None));
-        locations.remove(here);
-        assert_eq!(locations.read(here, 0), None);
-    }
+    let mut words = text.split_whitespace();
+    let at = Some(words.next()?.parse().ok()?);
+    let job = Some(words.next()?.parse().ok()?);
+    Some(Location { credential: words.next()?.parse().ok()?, at, job })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -22,6 +23,9 @@ const LONGEST_PATH: usize = 107;
 /// How the names of sockets begin; the process's number follows.
 const PREFIX: &str = "rendezvous.";
 
+/// Below are services of the system, and no ports that it picks.
+const FIRST_FREE_PORT: u16 = 1024;
+
 /// What ranks that joined are told, once it is known.
 type Answer = watch::Receiver<Option<ServerMessage>>;
 
@@ -38,7 +42,6 @@ pub(super) async fn listen(domains: &Arc<Domains>) -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, what));
     }
     remove_dead(directory);
-    domains.locations.remove_dead();
     let listener = UnixListener::bind(&path)?;
     tokio::spawn(accept(listener, Arc::downgrade(domains), Socket(path.clone())));
     Ok(path)
@@ -191,18 +194,28 @@ fn started(members: &mut BTreeMap<Rank, Member>, rank: Rank) -> Result<&mut Memb
 }
 
 impl Domains {
-    fn join(&self, message: ClientMessage) -> Result<Answer, String> {
+    pub(super) fn join(&self, message: ClientMessage) -> Result<Answer, String> {
         let ClientMessage::Join { domain, rank, credential, address } = message else {
             return Err("it is no message of a rank's".to_owned());
         };
         let mut all = self.lock();
         let entry = known(&mut all, domain, &credential)?;
         let member = started(&mut entry.members, rank)?;
+        let may_be_there = |at: &SocketAddr| {
+            let is_own = match &member.hosts[..] {
+                [] => at.ip().is_loopback(),
+                hosts => hosts.contains(&at.ip()),
+            };
+            is_own && at.port() >= FIRST_FREE_PORT
+        };
+        if !address.sockets().is_some_and(|all| all.iter().all(may_be_there)) {
+            return Err(format!("rank {rank} may not listen at {address}"));
+        }
         if member.address.is_some() {
             return Err(format!("rank {rank} has joined already: a rank is one process, once"));
         }
         if let Some(at) = address.socket()
-            && let Err(error) = self.locations.write(domain, rank, at, &credential)
+            && let Err(error) = self.locations.write(domain, (rank, member.job), at, &credential)
         {
             tracing::warn!(%error, %domain, rank, "it is not reached through this server once that is started anew");
         }

@@ -11,7 +11,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn new(domain: u8, rank: Rank) -> NewRank {
     let credential = Credential::from_bytes([domain; 32]);
     let domain = DomainId::from_bytes([domain; 16]);
-    NewRank { domain, rank, ranks: 2, credential, transport: TransportKind::Tcp, direct: false }
+    let (transport, addresses) = (TransportKind::Tcp, Vec::new());
+    NewRank { domain, rank, ranks: 2, credential, transport, addresses }
 }
 
 fn job(bits: u8) -> JobId {
@@ -91,6 +92,43 @@ async fn strangers_and_those_of_other_domains_do_not_join() {
     members(&domains, &ada, |of| of.address.is_some()).await;
     domains.remove(new(1, 0).domain, &ada);
     assert!(waiting.await.contains("the domain was ended"));
+}
+
+#[tokio::test]
+async fn a_rank_listens_where_it_was_told_to_and_nowhere_else() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let ada = Principal::named("ada");
+    domains.open(new(1, 0).domain, &ada).unwrap();
+    let near = domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
+    let direct = NewRank { addresses: vec!["192.0.2.1".parse().unwrap()], ..new(1, 1) };
+    domains.enter(&direct, &ada, ("ring", job(2))).await.unwrap();
+    let join = async |rank, address: &str| {
+        let (domain, credential) = (near.domain, near.credential.clone());
+        let address = address.parse().unwrap();
+        let join = ClientMessage::Join { domain, rank, credential, address };
+        let mut stream = UnixStream::connect(&near.rendezvous).await.unwrap();
+        stream.write_all(format!("{join}\n").as_bytes()).await.unwrap();
+        let mut refused = String::new();
+        stream.read_to_string(&mut refused).await.unwrap();
+        refused
+    };
+    for (rank, address) in [
+        (0, "192.0.2.1:4000"),
+        (0, "127.0.0.1:4000,192.0.2.1:4000"),
+        (0, "127.0.0.1:25"),
+        (0, "upgrade+http://127.0.0.1:4000/"),
+        (1, "127.0.0.1:4000"),
+        (1, "http://192.0.2.2:4000/"),
+    ] {
+        let refused = join(rank, address).await;
+        assert!(refused.contains(&format!("may not listen at {address}")), "{refused}");
+    }
+    for (rank, address) in [(0, "http://127.0.0.1:4000/"), (1, "192.0.2.1:4000")] {
+        let (domain, credential) = (near.domain, near.credential.clone());
+        let address = address.parse().unwrap();
+        domains.join(ClientMessage::Join { domain, rank, credential, address }).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@
 
 use std::fmt::Display;
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,20 +16,22 @@ use fishplate_contract::{Fault, FaultCode};
 use fishplate_ranks::transport::route::PROTOCOL;
 use fishplate_ranks::transport::url;
 use fishplate_ranks::{DomainId, Rank};
-use http_body_util::BodyExt as _;
-use hyper::body::Body;
+use futures_util::stream::try_unfold;
+use http_body_util::{Either, Empty, StreamBody};
+use hyper::body::{Body, Frame};
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::io::copy_bidirectional_with_sizes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::time::{sleep, timeout};
 
 use crate::audit::CALLER;
 use crate::host::Host;
+use crate::http::body::Incoming;
 use crate::http::timeout::TimeoutStream;
 use crate::http::{HttpBody, HttpResponse};
 
@@ -107,7 +111,7 @@ pub(crate) async fn admit(
         host.audit.refusal(None, CALLER.try_with(|client| *client).ok(), &fault);
         return Err(fault);
     };
-    let at = found.at.ok_or_else(|| {
+    let at = found.socket(&host.engine).await?.ok_or_else(|| {
         let what =
             format!("rank {rank} of the domain is not here: it runs elsewhere, or has ended");
         Fault::new(FaultCode::Unavailable, what)
@@ -130,7 +134,7 @@ pub(crate) async fn admit(
 
 impl Passage {
     /// Passes on what comes: a connection, if that is asked for; else one request.
-    pub(crate) async fn pass<B>(self, asked: Parts, body: B) -> HttpResponse
+    pub(crate) async fn pass<B>(self, asked: Parts, body: Incoming<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Display,
@@ -153,14 +157,14 @@ impl Passage {
 
     /// From the answer on, the connection is one to the rank.
     fn switch(self, asked: Parts) -> HttpResponse {
-        let Self { mut to, turn, stall, url } = self;
+        let Self { to, turn, stall, url } = self;
         let upgrade = hyper::upgrade::on(Request::from_parts(asked, ()));
         tokio::spawn(async move {
             let passed = async {
                 let from = upgrade.await.map_err(io::Error::other)?;
                 // Who takes nothing for too long is let go; it dials again.
-                let mut to = TimeoutStream::new(&mut to, stall, Duration::ZERO, None);
-                copy_bidirectional_with_sizes(&mut TokioIo::new(from), &mut to, PIECE, PIECE).await
+                let to = TimeoutStream::new(to, stall, Duration::ZERO, None);
+                pass_on(TokioIo::new(from), to, stall).await
             };
             match passed.await {
                 Ok((sent, answered)) => tracing::debug!(url, sent, answered, "a passage ended"),
@@ -178,7 +182,7 @@ impl Passage {
     async fn pass_request<B>(
         self,
         mut asked: Parts,
-        body: B,
+        body: Incoming<B>,
     ) -> Result<HttpResponse, Box<dyn std::error::Error + Send + Sync>>
     where
         B: Body<Data = Bytes> + Unpin + Send + 'static,
@@ -196,11 +200,75 @@ impl Passage {
             let _ = connection.await;
             drop(turn);
         });
-        let body = body.map_err(|error| io::Error::other(error.to_string()));
+        let body = if body.is_untouched() {
+            Either::Right(StreamBody::new(try_unfold(body, async |mut body| {
+                let next = body.next().await;
+                let next = next.map_err(|error| io::Error::other(error.into_fault().message))?;
+                Ok::<_, io::Error>(next.map(|bytes| (Frame::data(bytes), body)))
+            })))
+        } else {
+            Either::Left(Empty::new())
+        };
         let answer = sender.send_request(Request::from_parts(asked, body)).await?;
         let (mut head, body) = answer.into_parts();
         strip(&mut head.headers);
         Ok(Response::from_parts(head, HttpBody::passed(body)))
+    }
+}
+
+/// Passes on what either side says; once one has ended, the other may go on for `stall`.
+async fn pass_on(
+    from: impl AsyncRead + AsyncWrite + Unpin,
+    to: impl AsyncRead + AsyncWrite + Unpin,
+    stall: Duration,
+) -> io::Result<(u64, u64)> {
+    let ended = Notify::new();
+    let mut from = Side { stream: from, ended: &ended };
+    let mut to = Side { stream: to, ended: &ended };
+    tokio::select! {
+        passed = copy_bidirectional_with_sizes(&mut from, &mut to, PIECE, PIECE) => passed,
+        () = async { ended.notified().await; sleep(stall).await } => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "one side has ended, and the other has not"))
+        }
+    }
+}
+
+/// One side of what is passed on, which tells when it has ended.
+struct Side<'a, S> {
+    stream: S,
+    ended: &'a Notify,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Side<'_, S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.remaining();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() && before > 0 && buffer.remaining() == before {
+            self.ended.notify_one();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Side<'_, S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -221,6 +289,8 @@ fn strip(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
     use super::*;
 
     #[test]
@@ -233,6 +303,26 @@ mod tests {
         {
             assert_eq!(RankAddress::of(&other), None, "{other}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_side_that_does_not_end_after_the_other_is_let_go() {
+        const STALL: Duration = Duration::from_secs(60);
+        let (ours, mut sender) = duplex(16);
+        let (far, mut rank) = duplex(16);
+        let passing = tokio::spawn(pass_on(ours, far, STALL));
+        sender.write_all(b"last").await.unwrap();
+        // One that only says nothing is not let go.
+        sleep(10 * STALL).await;
+        sender.shutdown().await.unwrap();
+        let mut said = String::new();
+        rank.read_to_string(&mut said).await.unwrap();
+        assert_eq!(said, "last");
+        rank.write_all(b"answer").await.unwrap();
+        let mut answer = [0; 6];
+        sender.read_exact(&mut answer).await.unwrap();
+        let passed = timeout(2 * STALL, passing).await.expect("it ends").unwrap();
+        assert_eq!(passed.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]

@@ -68,7 +68,10 @@ where
     }
     if let Some(rank) = gateway::RankAddress::of(name) {
         return match Box::pin(gateway::admit(host, rank, &parts.headers)).await {
-            Ok(passage) => Box::pin(passage.pass(parts, body)).await,
+            Ok(passage) => {
+                let body = Incoming::new(body, &host.settings);
+                Box::pin(passage.pass(parts, body)).await
+            }
             Err(fault) => {
                 let mut reply = denied(host, &parts, &body, &fault);
                 if fault.code == FaultCode::Unavailable {

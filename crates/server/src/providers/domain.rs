@@ -196,6 +196,7 @@ impl Asked<'_> {
         })?;
         // Ranks do not queue: who has used up the processor time gets no places.
         host.engine.check_quotas(owner, &[(Quota::CpuTime, 0)]).await?;
+        host.domains.check(domain, owner, &host.engine).await?;
         let most = entry.provider.max_running().map_or(ranks, |most| most.min(ranks));
         let reservation = Reservation {
             domain: domain.to_string(),
@@ -302,6 +303,7 @@ impl Asked<'_> {
             }
         }
         host.domains.remove(domain, owner);
+        host.domains.forget(domain, owner, &host.engine).await?;
         Ok(vec![text("places", places), text("killed", killed)])
     }
 }
