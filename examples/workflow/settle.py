@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Smooths a plate with a hot and a cold edge until it changes no more: settle.py SERVER [RUN [TOLERANCE]]
+"""Smooths a plate with a hot and a cold edge until it changes no more.
 
-SERVER hosts the service `smooth` (examples/arrays). Kill it whenever you like, and start it again: it goes on.
+The server hosts the service `smooth` (examples/arrays). Kill this whenever you like, and start it again: it goes on.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy
 
 import fishplate
 
-server, name, tolerance = [*sys.argv[1:], *("plate", "1e-3")[len(sys.argv) - 2 :]]
-with fishplate.Run(name) as run:
-    smooth = run.service(f"{server}/smooth", retries=3)
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("server", help="such as http://127.0.0.1:8080")
+parser.add_argument("run", nargs="?", default="plate", help="name of the run (default: plate)")
+parser.add_argument("tolerance", nargs="?", type=float, default=1e-3, help="change at which it ends (default: 0.001)")
+wanted = parser.parse_args()
+with fishplate.Run(wanted.run) as run:
+    smooth = run.service(f"{wanted.server}/smooth", retries=3)
     plate = numpy.zeros((40, 40))
     plate[0], plate[-1] = 100.0, -100.0
     for sweeps in range(1000):
@@ -21,8 +25,9 @@ with fishplate.Run(name) as run:
         change = float(numpy.abs(smoothed - plate).max())
         run.progress("change", change)
         plate = smoothed
-        if change < float(tolerance):
+        if change < wanted.tolerance:
             break
     Path("plate.txt").write_text(f"{plate[1, 20]:.6f}\n")
-    print(f"settled after {sweeps + 1} calls; below the hot edge it is {plate[1, 20]:.2f}")
-    print(run.report())
+    report = run.report()
+print(f"settled after {sweeps + 1} calls; below the hot edge it is {plate[1, 20]:.2f}")
+print(report)
