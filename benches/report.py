@@ -136,7 +136,7 @@ def tls(found: dict) -> list[str]:
         "nginx": f"200 bytes of nginx, {found['clients']} connections", "call": f"an addition, {found['clients']} connections",
     }
     lines = [
-        f"### {found['bytes'] / 1e9:.0f} GB and small calls over TLS ({found['cipher']})", "",
+        f"### {found['bytes'] / 1e6:.0f} MB and small calls over TLS ({found['cipher']})", "",
         under(found, f"{min(found['loads'])} to {max(found['loads'])}"), "",
         "| | plain, least | TLS, least | TLS / plain | median of the rounds' ratios | in rounds |",
         "|---|---|---|---|---|---|",

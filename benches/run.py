@@ -41,7 +41,7 @@ MEASUREMENTS = {
     "transfer": lambda options, scratch: transfer.measure(tools(options, scratch),
                                                           1 if options.quick else 5, options.size),
     "tls": lambda options, scratch: tls.measure(tools(options, scratch),
-                                                1 if options.quick else 12, options.size),
+                                                1 if options.quick else 12, min(options.size, tls.SIZE)),
     "streams": lambda options, scratch: streams.measure(tools(options, scratch),
                                                         1 << 30 if options.quick else options.stream),
     "soak": lambda options, scratch: soak.measure(tools(options, scratch),

@@ -19,6 +19,8 @@ from transfer import IN, OUT, RELATED, check, prepare, timed
 # What both ends prefer: rustls offers it first, and OpenSSL is told to.
 CIPHER = "TLS_AES_256_GCM_SHA384"
 KINDS = ("plain", "tls")
+# Bytes of the file at most: servers keep what they were sent, round by round.
+SIZE = 300_000_000
 NUMBERS = "<t:x>1</t:x><t:y>2</t:y>"
 
 
