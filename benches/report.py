@@ -99,10 +99,12 @@ def streams(found: dict) -> list[str]:
     for name, side in found["packagings"].items():
         lines.append(f"| {name} | {side['server_memory'] / 2**20:.0f} MiB "
                      f"| {side['client_memory'] / 2**20:.0f} MiB | {side['seconds']:.1f} s |")
-    lines += ["", "Made while it is sent by `stream`, passed on by a client to another, read by `checksum` while it "
-              "arrives:", "",
-              "| packaging | server's memory at most | a client's | time |", "|---|---|---|---|"]
-    for name, side in found.get("made", {}).items():
+    made = found.get("made", {})
+    if made:
+        lines += ["", "Made while it is sent by `stream`, passed on by a client to another, read by `checksum` while it "
+                  "arrives:", "",
+                  "| packaging | server's memory at most | a client's | time |", "|---|---|---|---|"]
+    for name, side in made.items():
         lines.append(f"| {name} | {side['server_memory'] / 2**20:.0f} MiB "
                      f"| {side['client_memory'] / 2**20:.0f} MiB | {side['seconds']:.1f} s |")
     return lines
@@ -162,7 +164,7 @@ def soak(found: dict) -> list[str]:
     ]
     for key, name in (("server_descriptors", "descriptors of the server"),
                       ("supervisor_descriptors", "descriptors of the supervisor"),
-                      ("supervisors", "supervisor and workers"), ("programs", "programs"),
+                      ("supervisors", "supervisor and runners"), ("programs", "programs"),
                       ("server_threads", "threads of the server"),
                       ("files", "files and directories of the data directory"),
                       ("bytes", "bytes of the data directory")):

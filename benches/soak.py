@@ -14,7 +14,7 @@ from tools import Tools
 
 CONNECTIONS = 40
 WARM_UP = 0.2  # of the calls: caches, buffers and threads come up to their sizes
-QUIET, SETTLE = 15, 90  # seconds: at least without a change, at most; idle threads and workers go
+QUIET, SETTLE = 15, 90  # seconds: at least without a change, at most; idle threads and runners go
 COUNTED = ("server_descriptors", "supervisor_descriptors", "supervisors", "programs", "server_threads",
            "files")
 
