@@ -102,7 +102,10 @@ impl Listener {
     /// dropped.
     pub async fn serve(self, host: Arc<CurrentHost>) {
         let settings = &host.get().settings;
-        let most = allowed_connections(settings.max_connections, 2 * settings.gateway_connections);
+        let most = allowed_connections(
+            settings.max_connections,
+            settings.gateway_connections.saturating_mul(2),
+        );
         let connections = Connections::new(most, settings.connections_per_peer);
         let all_answered = async {
             host.stopped().await;
