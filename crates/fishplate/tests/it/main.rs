@@ -37,6 +37,7 @@ mod quotas;
 mod ranks;
 mod readers;
 mod references;
+mod relay;
 mod restart;
 mod run;
 mod run_plan;

@@ -40,9 +40,10 @@ impl Address {
         })
     }
 
-    /// One that is reached through the gateway that has it at a URL, whatever its transport.
-    pub fn through_gateway(url: &str) -> crate::Result<Self> {
-        Self::of_url(&format!("{UPGRADE}{url}"))
+    /// One that is reached through any of the gateways that have it at a URL, whatever its transport.
+    pub fn through_gateways(urls: &[String]) -> crate::Result<Self> {
+        let urls: Vec<String> = urls.iter().map(|url| format!("{UPGRADE}{url}")).collect();
+        Self::of_url(&urls.join(","))
     }
 
     /// Its alternatives, in their order.
