@@ -7,9 +7,10 @@ use std::time::Duration;
 use fishplate_data::http::tls::{Trust, config};
 use fishplate_data::http::{SystemAddresses, dial};
 use futures_util::future::join_all;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, Collected, Limited};
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::upgrade::Upgraded;
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
@@ -117,7 +118,7 @@ impl RelayLine<'_> {
         tokio::spawn(connection.with_upgrades());
         let mut request = Request::get(uri.path()).body(nothing())?;
         let fields = request.headers_mut();
-        let authority = uri.authority().map(|it| it.as_str()).unwrap_or_default();
+        let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
         fields.insert(header::HOST, HeaderValue::from_str(authority)?);
         fields.insert(INSTANCE, HeaderValue::from_str(self.instance)?);
         upgrade_to(fields, SITE_PROTOCOL);
@@ -133,7 +134,7 @@ impl RelayLine<'_> {
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             let status = answer.status();
             let reason = Limited::new(answer.into_body(), REASON).collect().await;
-            let reason = reason.map(|reason| reason.to_bytes()).unwrap_or_default();
+            let reason = reason.map(Collected::to_bytes).unwrap_or_default();
             let reason = String::from_utf8_lossy(&reason);
             return Err(format!("it refuses, {status}: {}", reason.trim()).into());
         }
@@ -151,7 +152,7 @@ impl RelayLine<'_> {
         match &failure {
             None => tracing::info!(relay = url, "others reach this server through its relay"),
             Some(error) => {
-                tracing::warn!(relay = url, error, "the relay is not reached; trying on")
+                tracing::warn!(relay = url, error, "the relay is not reached; trying on");
             }
         }
         *told = failure;
