@@ -29,6 +29,7 @@ mod limits;
 mod login;
 mod lost;
 mod names;
+mod networks;
 mod papers;
 mod policy;
 mod processes;
@@ -44,6 +45,7 @@ mod run_plan;
 mod running;
 mod server;
 mod sessions;
+mod sites;
 #[path = "../../../../tests/skipped.rs"]
 mod skipped;
 mod soap;
