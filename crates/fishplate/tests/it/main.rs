@@ -28,6 +28,7 @@ mod hosts;
 mod limits;
 mod login;
 mod lost;
+mod manager;
 mod names;
 mod papers;
 mod policy;
