@@ -101,12 +101,12 @@ examples: tools
 # The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
 .PHONY: python
 python: tools .venv/python-tools
-	$(CARGO) build --quiet --package fishplate --package fishplate-example-functions
+	$(CARGO) build --quiet --package fishplate --package fishplate-mpi --package fishplate-example-functions
 	mkdir -p python/command/scripts
 	cd python && ../.venv/bin/maturin develop --quiet
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
-	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests
+	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests examples/steering/tests
 
 .venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
 	examples/pipe/install.sh

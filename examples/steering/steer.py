@@ -27,8 +27,8 @@ def main(endpoints: str, *temperatures: str) -> None:
             domain=told["domain"], client="steer.py", sequence=next(numbers), fromRank=0, toRank=0, tag=tag,
             data=struct.pack("=d", value),
         )
-        answer = rank_0.receive(domain=told["domain"], tag=STATE, wait=60)
-        steps, left, mean = struct.unpack("=3d", bytes(answer.data))
+        answer = rank_0.receive(domain=told["domain"], source=0, tag=STATE, wait=60)
+        steps, left, mean = struct.unpack("=3d", answer.data.bytes())
         print(f"{steps:9.0f} steps: {left:g} degrees at the left end, {mean:.2f} in the mean", flush=True)
 
     for temperature in temperatures:

@@ -23,7 +23,7 @@ def main(endpoints: str, *temperatures: str) -> None:
     def order(tag: int, value: float) -> None:
         rank_0.store(domain=told["domain"], client="zeep", sequence=next(numbers), fromRank=0, toRank=0, tag=tag,
                      data=struct.pack("=d", value))
-        answer = rank_0.receive(domain=told["domain"], tag=STATE, wait=60)
+        answer = rank_0.receive(domain=told["domain"], source=0, tag=STATE, wait=60)
         steps, left, mean = struct.unpack("=3d", answer.data)
         print(f"{steps:9.0f} steps: {left:g} degrees at the left end, {mean:.2f} in the mean", flush=True)
 

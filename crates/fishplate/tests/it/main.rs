@@ -17,6 +17,7 @@ mod configuration;
 mod curl;
 mod data;
 mod disk;
+mod domain_page;
 mod domains;
 mod environment;
 mod forms;
