@@ -8,7 +8,8 @@ use crate::service::{DataType, Operation, Parameter, Service, Signature};
 
 /// First segments of the addresses of a server that are no service's, and that no service may be called therefore: data by
 /// reference, counters, and probes.
-pub const RESERVED_NAMES: [&str; 6] = ["data", "domains", "metrics", "quota", "healthz", "readyz"];
+pub const RESERVED_NAMES: [&str; 7] =
+    ["data", "domains", "metrics", "quota", "sites", "healthz", "readyz"];
 
 /// What a caller can ask of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,14 @@ use crate::soap::{Version, key_header, post, wrapper};
 
 /// A service `ring` whose program is a rank of the tests' own programs.
 pub(crate) fn server(max: u32, options: &[&str]) -> Server {
-    let mut server = Server::prepare();
+    let mut server = prepared(max);
+    server.serve(&[options, &["ring.toml"]].concat());
+    server
+}
+
+/// The same, not started yet.
+pub(crate) fn prepared(max: u32) -> Server {
+    let server = Server::prepare();
     let tests = std::env::current_exe().unwrap();
     let tests = tests.to_str().unwrap();
     let script = format!(
@@ -28,7 +35,6 @@ pub(crate) fn server(max: u32, options: &[&str]) -> Server {
         "name = 'ring'\ncommand = './program [in val what:string]'\n[ranks]\nmax = {max}\n"
     );
     std::fs::write(server.path("ring.toml"), description).unwrap();
-    server.serve(&[options, &["ring.toml"]].concat());
     server
 }
 

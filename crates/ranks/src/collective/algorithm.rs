@@ -131,12 +131,14 @@ pub struct Algorithms {
     pub allreduce: Option<Allreduce>,
     /// Of scans.
     pub scan: Option<Scan>,
+    /// Goes as if all ranks were at one site, also where nothing is named above. What is named goes so anyway.
+    pub flat: bool,
     /// Reduces in the order of ranks, one after the other, whatever is named above: the same bits for the same
     /// data, however many ranks are on however many machines.
     pub ordered: bool,
 }
 
-/// `broadcast=binomial,allreduce=ring`; the word `ordered` sets [`Algorithms::ordered`].
+/// `broadcast=binomial,allreduce=ring`; the words `ordered` and `flat` set [`Algorithms::ordered`] and [`Algorithms::flat`].
 impl std::str::FromStr for Algorithms {
     type Err = Error;
 
@@ -153,10 +155,11 @@ impl std::str::FromStr for Algorithms {
                 "reduce" => algorithms.reduce = Some(name.parse()?),
                 "allreduce" => algorithms.allreduce = Some(name.parse()?),
                 "scan" => algorithms.scan = Some(name.parse()?),
+                "flat" if name.is_empty() => algorithms.flat = true,
                 "ordered" if name.is_empty() => algorithms.ordered = true,
                 _ => {
                     let problem = format!(
-                        "{setting:?} is not OPERATION=NAME of broadcast, gather, barrier, allgather, alltoall, reduce, allreduce, scan, nor the word ordered"
+                        "{setting:?} is not OPERATION=NAME of broadcast, gather, barrier, allgather, alltoall, reduce, allreduce, scan, nor the word ordered or flat"
                     );
                     return Err(Error::Argument { argument: "algorithms", problem });
                 }
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn operations_have_algorithms_by_their_names() {
         let text = "broadcast=serial,gather=serial,barrier=serial,allgather=ring,alltoall=bruck,reduce=serial,\
-                    allreduce=ring,scan=serial,ordered";
+                    allreduce=ring,scan=serial,ordered,flat";
         let all = Algorithms {
             broadcast: Some(Broadcast::Serial),
             gather: Some(Gather::Serial),
@@ -276,6 +279,7 @@ mod tests {
             reduce: Some(Reduce::Serial),
             allreduce: Some(Allreduce::Ring),
             scan: Some(Scan::Serial),
+            flat: true,
             ordered: true,
         };
         assert_eq!(text.parse(), Ok(all));
@@ -285,6 +289,7 @@ mod tests {
             ("scan=bruck", "but serial, recursive-doubling"),
             ("brodcast=serial", "is not OPERATION=NAME of broadcast, gather"),
             ("ordered=yes", "nor the word ordered"),
+            ("flat=no", "or flat"),
         ] {
             let error = wrong.parse::<Algorithms>().unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -116,12 +116,16 @@ impl Communicator {
     /// Until all ranks have come here (`MPI_Barrier`).
     pub fn barrier(&self) -> Collective<'_> {
         self.collective("barrier", ScheduleBuilder::new(self), |builder| {
-            broadcast::barrier(
-                &mut builder.s,
-                self.algorithms().barrier(),
-                builder.me,
-                builder.size,
-            );
+            let algorithms = self.algorithms();
+            match self.hierarchy(algorithms.barrier) {
+                Some(hierarchy) => hierarchy.barrier(&mut builder.s),
+                None => broadcast::barrier(
+                    &mut builder.s,
+                    algorithms.barrier(),
+                    builder.me,
+                    builder.size,
+                ),
+            }
             Ok(())
         })
     }
@@ -131,6 +135,10 @@ impl Communicator {
         self.collective("broadcast", ScheduleBuilder::new(self), |builder| {
             self.group().member(root)?;
             let data = builder.target(data);
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().broadcast) {
+                hierarchy.broadcast(&mut builder.s, root, &data);
+                return Ok(());
+            }
             let algorithm = self.algorithms().broadcast(data.length(), builder.size);
             broadcast::broadcast(&mut builder.s, algorithm, builder.me, builder.size, root, &data);
             Ok(())
@@ -155,6 +163,10 @@ impl Communicator {
             } else {
                 (builder.value(send, None)?, Vec::new())
             };
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().gather) {
+                hierarchy.gather(&mut builder.s, root, &mine, &blocks);
+                return Ok(());
+            }
             let algorithm = self.algorithms().gather(mine.length());
             gather::gather(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
@@ -205,6 +217,10 @@ impl Communicator {
             if me == root {
                 mine = keep_own(builder, &blocks[root as usize], mine, size_of::<T>())?;
             }
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().gather) {
+                hierarchy.scatter(&mut builder.s, root, &mine, &blocks);
+                return Ok(());
+            }
             let algorithm = self.algorithms().gather(mine.length());
             gather::scatter(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
@@ -244,6 +260,10 @@ impl Communicator {
             let all = builder.target(receive);
             let blocks = builder.blocks("receive", &all, size_of::<T>())?;
             builder.value(send, Some(&blocks[builder.me as usize]))?;
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().allgather) {
+                hierarchy.allgather(&mut builder.s, &all, &blocks);
+                return Ok(());
+            }
             let algorithm = self.algorithms().allgather(all.length());
             gather::allgather(&mut builder.s, algorithm, builder.me, &all, &blocks, builder.size);
             Ok(())
@@ -343,6 +363,10 @@ impl Communicator {
             let into = (builder.me == root).then(|| builder.target(receive));
             let value = builder.value(send, into.as_ref())?;
             let (me, size, commutative) = (builder.me, builder.size, operation.is_commutative());
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().reduce) {
+                hierarchy.reduce(&mut builder.s, root, &value, commutative);
+                return Ok(());
+            }
             reduce::reduce(
                 &mut builder.s,
                 self.algorithms().reduce(),
@@ -369,6 +393,10 @@ impl Communicator {
             let into = builder.target(receive);
             let value = builder.value(send, Some(&into))?;
             let (me, size, algorithms) = (builder.me, builder.size, self.algorithms());
+            if let Some(hierarchy) = self.hierarchy(algorithms.allreduce) {
+                hierarchy.allreduce(&mut builder.s, operation, &value);
+                return Ok(());
+            }
             let algorithm = algorithms.allreduce(value.length(), size, operation.is_commutative());
             allreduce::allreduce(
                 &mut builder.s,

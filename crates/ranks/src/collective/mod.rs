@@ -7,6 +7,7 @@
 //! - [`inter`]: what a program calls between two groups
 //! - [`neighborhood`]: what it calls among neighbours of a topology
 //! - `builder`: what calls need while they write a schedule; `schedule`: steps, and how they are run
+//! - `hierarchical`: how they go between sites; the rest is about ranks that are all alike
 //! - `broadcast` (and barrier), `gather` (and scatter, all-gather), `alltoall`, `reduce` (and all-reduce, reduce-scatter), `scan`
 
 pub mod algorithm;
@@ -21,6 +22,7 @@ mod alltoall;
 pub(crate) mod broadcast;
 mod builder;
 mod gather;
+pub(crate) mod hierarchical;
 mod reduce;
 mod scan;
 

@@ -44,10 +44,15 @@ fn serial(s: &mut Schedule, me: Rank, value: &Span, size: u32) {
         .collect();
     (0..size).filter(|&from| from != me).for_each(|from| s.receive(from, &others[from as usize]));
     s.wait();
-    for pair in others.windows(2) {
+    in_order(s, &others, value);
+}
+
+/// The values of all ranks into one, one after the other; they are lost.
+pub(super) fn in_order(s: &mut Schedule, values: &[Span], into: &Span) {
+    for pair in values.windows(2) {
         s.reduce(&pair[0], &pair[1]);
     }
-    s.copy(&others[others.len() - 1], value);
+    s.copy(&values[values.len() - 1], into);
 }
 
 fn binomial(s: &mut Schedule, me: Rank, top: Rank, value: &Span, size: u32) {

@@ -28,6 +28,8 @@ pub(crate) struct Schedule {
     memory: Vec<Memory>,
     steps: Vec<Step>,
     operation: Option<Operation>,
+    /// Whose places are sent to and received from, while steps among a part of the ranks are written.
+    among: Option<Vec<Rank>>,
 }
 
 impl Schedule {
@@ -60,7 +62,19 @@ impl Schedule {
             memory: self.memory.iter().map(Memory::again).collect(),
             steps: self.steps.clone(),
             operation: self.operation.clone(),
+            among: None,
         }
+    }
+
+    /// Writes steps in which ranks are places among these.
+    pub(crate) fn among(&mut self, ranks: &[Rank], write: impl FnOnce(&mut Self)) {
+        self.among = Some(ranks.to_vec());
+        write(self);
+        self.among = None;
+    }
+
+    fn rank(&self, place: Rank) -> Rank {
+        self.among.as_ref().map_or(place, |ranks| ranks[place as usize])
     }
 
     fn add(&mut self, memory: Memory, length: usize) -> Span {
@@ -69,11 +83,11 @@ impl Schedule {
     }
 
     pub(crate) fn send(&mut self, to: Rank, span: &Span) {
-        self.steps.push(Step::Send(to, span.clone()));
+        self.steps.push(Step::Send(self.rank(to), span.clone()));
     }
 
     pub(crate) fn receive(&mut self, from: Rank, span: &Span) {
-        self.steps.push(Step::Receive(from, span.clone()));
+        self.steps.push(Step::Receive(self.rank(from), span.clone()));
     }
 
     pub(crate) fn wait(&mut self) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::header::DomainId;
-use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage};
+use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage, sites};
 use crate::launch::reporter::Reporter;
 use crate::launch::{LaunchEnvironment, TransportKind, descriptors};
 use crate::process::Process;
@@ -80,6 +80,7 @@ impl Client {
             );
             return Err(Error::Join { problem });
         }
+        let settings = Settings { sites: sites(&addresses).into(), ..settings };
         if let Some(endpoint) = endpoint {
             let soap = Soap::new(domain, credential, rank, endpoint, &addresses, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;

@@ -40,9 +40,10 @@ impl Address {
         })
     }
 
-    /// One that is reached through the gateway that has it at a URL, whatever its transport.
-    pub fn through_gateway(url: &str) -> crate::Result<Self> {
-        Self::of_url(&format!("{UPGRADE}{url}"))
+    /// One that is reached through any of the gateways that have it at a URL, whatever its transport.
+    pub fn through_gateways(urls: &[String]) -> crate::Result<Self> {
+        let urls: Vec<String> = urls.iter().map(|url| format!("{UPGRADE}{url}")).collect();
+        Self::of_url(&urls.join(","))
     }
 
     /// Where SOAP clients reach the rank: the URL of its gateway, or its own.
@@ -70,6 +71,35 @@ impl Address {
 fn socket(alternative: &str) -> Option<SocketAddr> {
     let of_url = alternative.strip_prefix("http://").and_then(|rest| rest.split('/').next());
     of_url.unwrap_or(alternative).parse().ok()
+}
+
+/// Which ranks are at one site, as their addresses tell: those of this server, and those behind the same gateways; of ranks that are
+/// reached directly, those at the same addresses.
+pub(crate) fn sites(addresses: &[Address]) -> Vec<u32> {
+    let mut known: Vec<String> = Vec::new();
+    let number = |address: &Address| {
+        let site: Vec<&str> = address.alternatives().map(place).collect();
+        let site = site.join(",");
+        let at = known.iter().position(|other| *other == site).unwrap_or_else(|| {
+            known.push(site);
+            known.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    };
+    addresses.iter().map(number).collect()
+}
+
+/// Where an alternative leads, whichever rank it is.
+fn place(alternative: &str) -> &str {
+    match alternative.strip_prefix(UPGRADE) {
+        // PUBLIC/domains/DOMAIN/RANK
+        Some(url) => url.rsplitn(4, '/').last().unwrap_or_default(),
+        None => {
+            let of_url = alternative.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+            let socket = of_url.unwrap_or(alternative);
+            socket.rsplit_once(':').map_or(socket, |(host, _)| host)
+        }
+    }
 }
 
 impl fmt::Display for Address {

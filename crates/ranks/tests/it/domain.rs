@@ -114,11 +114,17 @@ pub(crate) fn soap_domain_at(
 
 /// Runs `body` as every rank of a domain, each of which leaves in order.
 pub(crate) fn run(kind: Kind, size: u32, body: fn(&Communicator)) {
+    run_at(kind, size, &[], body);
+}
+
+/// The same, of ranks at these sites.
+pub(crate) fn run_at(kind: Kind, size: u32, sites: &[u32], body: fn(&Communicator)) {
     // Small enough for every protocol to be needed.
     let settings = Settings {
         eager_limit: 2000,
         shared_memory_eager_limit: 2000,
         unexpected_memory: 64 << 10,
+        sites: sites.into(),
         ..Settings::default()
     };
     run_with(processes(kind, size, &settings), move |world| {
