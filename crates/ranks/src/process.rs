@@ -201,7 +201,9 @@ impl Process {
             return Err(Error::InvalidRank { rank, size });
         }
         let mut engine = Engine::new(domain, rank, size, &settings);
-        engine.eager_limit = transport.eager_limit(&settings);
+        for (to, peer) in (0..).zip(&mut engine.peers) {
+            peer.eager_limit = transport.eager_limit(to, &settings);
+        }
         engine.window =
             settings.unexpected_memory as u64 / u64::from(transport.senders(size)).max(1);
         engine.add_context(Context::WORLD, (0..size).collect());

@@ -38,7 +38,7 @@ impl Engine {
         let peer = &mut self.peers[to as usize];
         peer.messages += 1;
         peer.bytes += length as u64;
-        if length <= self.eager_limit
+        if length <= peer.eager_limit
             && peer.credit_used - peer.credit_returned + cost <= self.window
         {
             peer.credit_used += cost;
