@@ -177,7 +177,11 @@ async fn write(stream: &mut UnixStream, line: &str, memory: &[OwnedFd]) -> io::R
 ///
 /// # Errors
 /// Why the connection ends.
-fn hear(domains: &Domains, lines: &mut Lines, member: &mut Peer) -> Result<Option<Promise>, String> {
+fn hear(
+    domains: &Domains,
+    lines: &mut Lines,
+    member: &mut Peer,
+) -> Result<Option<Promise>, String> {
     let mut joined = None;
     while let Some(line) = lines.take() {
         let message = std::str::from_utf8(&line).ok().and_then(|line| line.parse().ok());

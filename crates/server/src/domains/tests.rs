@@ -1,6 +1,6 @@
-use fishplate_ranks::{Operation, Settings};
 use fishplate_ranks::launch::Client;
 use fishplate_ranks::launch::rendezvous::ClientMessage;
+use fishplate_ranks::{Operation, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
