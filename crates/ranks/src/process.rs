@@ -172,6 +172,7 @@ impl Process {
         let mut engine = Engine::new(domain, rank, size, &settings);
         for (to, peer) in (0..).zip(&mut engine.peers) {
             peer.eager_limit = transport.eager_limit(to, &settings);
+            peer.completes_late = transport.completes_late(to);
         }
         engine.window =
             settings.unexpected_memory as u64 / u64::from(transport.senders(size)).max(1);

@@ -44,7 +44,8 @@ impl Engine {
             peer.credit_used += cost;
             // The transport copies what it does not carry at once.
             let payload = if length == 0 { Payload::Empty } else { Payload::Borrowed(buffer) };
-            if mode != Mode::Synchronous {
+            let late = peer.completes_late && matches!(mode, Mode::Standard | Mode::Ready);
+            if mode != Mode::Synchronous && !late {
                 self.emit(header, payload, None);
                 return self.completed(Ok(Status::EMPTY));
             }
@@ -53,12 +54,12 @@ impl Engine {
                 tag,
                 mode,
                 payload: None,
-                in_flight: false,
+                in_flight: late,
                 abandoned: false,
                 released: false,
             }));
             header.sender = request;
-            self.emit(header, payload, None);
+            self.emit(header, payload, late.then_some(request));
             return request;
         }
         let payload = if mode == Mode::Buffered {

@@ -272,6 +272,10 @@ impl Transport for SharedMemory {
         }
     }
 
+    fn completes_late(&self, to: Rank) -> bool {
+        self.place(to).is_some()
+    }
+
     fn is_connected(&self) -> bool {
         !self.has_remote() || self.tcp.is_connected()
     }
