@@ -84,7 +84,10 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
     let plan = DomainPlan {
         id: run.id.to_string(),
         credential: run.credential.reveal(),
-        transport: run.transport.name().to_owned(),
+        // Servers from before memory was shared know no name for it.
+        transport: Some(run.transport)
+            .filter(|kind| *kind != TransportKind::default())
+            .map(|kind| kind.name().to_owned()),
         instances,
         wait: run.how.wait.unwrap_or_default(),
         direct: run.how.direct,
