@@ -8,6 +8,7 @@ use fishplate_client::{Error, Service, Settings};
 use fishplate_contract::{Argument, FaultCode};
 use serde_json::Value;
 
+use crate::curl::curl;
 use crate::gateway::STOP;
 use crate::processes::{is_alive, kill_all};
 use crate::ranks::PROGRAM;
@@ -121,6 +122,31 @@ fn status_tells_who_waits_for_whom_and_names_a_deadlock() {
     running.wait().unwrap();
     interrupt(&watching);
     watching.wait().unwrap();
+}
+
+#[test]
+fn clients_are_told_where_ranks_on_servers_are() {
+    let (one, two, user) = (server(1, &[]), server(1, &[]), User::new());
+    let hosts = hosts(&[&one, &two], 1);
+    let refused = user.run(&["run", "--hosts", &hosts, "--endpoints", "told", "what=sum"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert_named(&refused, &["--endpoints", "--transport soap"]);
+    let soap =
+        ["run", "--hosts", &hosts, "--transport", "soap", "--endpoints", "told", "what=waits"];
+    let child = user.start(&soap);
+    until("all have joined", || user.path("told").exists());
+    let told: Value = serde_json::from_slice(&user.read("told")).unwrap();
+    let shown = format!("Authorization: Bearer {}", told["credential"].as_str().unwrap());
+    for (rank, server) in [&one, &two].into_iter().enumerate() {
+        let url = told["ranks"][rank].as_str().unwrap();
+        let domain = told["domain"].as_str().unwrap();
+        assert_eq!(url, format!("http://{}/domains/{domain}/{rank}", server.address()));
+        let wsdl = format!("{url}?wsdl");
+        assert_eq!(curl(&[&wsdl]).status, 401);
+        assert!(curl(&["--header", &shown, &wsdl]).text().contains("receive"));
+    }
+    interrupt(&child);
+    assert_eq!(ended(child).code, 130);
 }
 
 #[test]
