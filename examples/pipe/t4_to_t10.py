@@ -69,8 +69,9 @@ def table(path, columns, convert):
     return found
 
 
-def medit(path):
-    """The points, tetrahedra and marked faces of a Medit file, each {number: values}."""
+def medit(path, filled=True):
+    """The points, tetrahedra and marked faces of a Medit file, each {number: values}. A file that is
+    not `filled` may have no tetrahedra."""
     with open(path, encoding="ascii") as lines:
         words = [word for line in lines for word in line.split("#", 1)[0].split()]
     found = {}
@@ -90,7 +91,7 @@ def medit(path):
         points = found.get("Vertices", [])
         tets = found.get("Tetrahedra", [])
         faces = found.get("Triangles", [])
-        if not points or not tets:
+        if not points or (filled and not tets):
             raise BadMesh(f"{path}: {len(points)} vertices and {len(tets)} tetrahedra")
         return (
             {n: tuple(map(float, row[:3])) for n, row in enumerate(points, 1)},

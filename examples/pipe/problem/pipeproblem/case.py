@@ -73,6 +73,10 @@ class Case:
     """Paris' exponent: the front moves as this power of the stress intensity."""
     reference_temperature: float = 600.0
     """Without thermal strain, K."""
+    solver: str = "SPOOLES"
+    """CalculiX's equation solver; stress intensities by the iterative ones are up to 3 % off."""
+    least_ligament: float = 2.0
+    """With so little of the wall left, mm, the crack has broken through."""
 
     def first_front(self, points: int = 25) -> np.ndarray:
         """The front of a semi-elliptical crack in the plane z = 0 on the inner side of the bend, half way between the
