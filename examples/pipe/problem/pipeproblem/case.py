@@ -52,7 +52,7 @@ class Size:
     """Largest tetrahedron, mm^3."""
 
 
-SIZES = {"coarse": Size(6.0, 1.0, 60.0), "small": Size(5.0, 0.7, 25.0), "large": Size(3.2, 0.5, 6.0)}
+SIZES = {"coarse": Size(6.0, 1.0, 60.0), "small": Size(5.5, 0.7, 18.5), "large": Size(3.3, 0.45, 4.5)}
 """`small` and `large` have about the elements of the paper's Table 1."""
 
 

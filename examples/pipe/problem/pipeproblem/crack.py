@@ -38,8 +38,10 @@ class Step:
     """Of the Meshing Loop."""
     intensities: np.ndarray
     """A row a node of the front: x, y, z (mm), K_I, K_II, K_III (MPa sqrt(mm))."""
+    following: np.ndarray | None = None
+    """The front that it becomes; of that one are the numbers below."""
     depth: float = 0.0
-    """Of the crack that this one becomes, mm; so are the others."""
+    """mm, as the others."""
     length: float = 0.0
     ligament: float = 0.0
     added: float = 0.0
@@ -55,13 +57,14 @@ class Services:
     mechanical: Any
     fracture_mechanics: Any
     crack_extension: Any
+    crack_picture: Any
     meshers: dict[str, str] = field(default_factory=dict)
     """URLs of `surface_mesher`, `volume_mesher` and `mesh_check`, which the Meshing Loop calls."""
 
 
 def services(run: fishplate.Run, urls: dict[str, str], volume_mesher: str, **settings: Any) -> Services:
     """Finds them by name in `urls`; `settings` as of `Run.service`."""
-    names = ("meshing-loop", "t4-to-t10", "mechanical", "fracture-mechanics", "crack-extension")
+    names = ("meshing-loop", "t4-to-t10", "mechanical", "fracture-mechanics", "crack-extension", "crack-picture")
     meshers = {
         "surface_mesher": urls["surface-mesher"],
         "volume_mesher": urls[volume_mesher],
@@ -108,7 +111,32 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
         )
         step.depth, step.length, step.ligament, step.added = map(float, extended.measures)
         run.progress("ligament", step.ligament)
+        front = step.following = extended.front
         if step.ligament < case.least_ligament:
             break
-        front = extended.front
     return done
+
+
+def picture(used: Services, case: Case, done: list[Step]) -> Any:
+    """The picture of the crack's growth, PNG; the meshes stay where they are."""
+    numbered = [np.column_stack([np.full(len(step.intensities), k), step.intensities]) for k, step in enumerate(done, 1)]
+    last = done[-1]
+    return used.crack_picture(
+        mesh=last.solid,
+        result=last.result,
+        history=np.vstack(numbered),
+        front=last.following,
+        mouth=case.pipe.bend - case.pipe.inner,
+    ).picture
+
+
+def table(done: list[Step]) -> str:
+    """A line a step: of its crack, and of what it becomes."""
+    lines = [f"{'step':>4} {'passes':>6} {'front':>6} {'K_I':>8} {'to':>7}  {'K_II':>6}    {'depth':>6} {'length':>6} {'ligament':>8}  next, mm"]
+    for number, step in enumerate(done, 1):
+        first, second = (step.intensities[:, k] / np.sqrt(1000) for k in (3, 4))
+        lines.append(
+            f"{number:>4} {step.passes:>6} {len(first):>6} {first.min():>8.2f} {first.max():>7.2f}  {np.abs(second).max():>6.2f}"
+            f"    {step.depth:>6.2f} {step.length:>6.2f} {step.ligament:>8.2f}"
+        )
+    return "\n".join(lines) + "\nK in MPa sqrt(m); K_II would be zero in the plane of symmetry: it is the mesh's noise"
