@@ -5,7 +5,9 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from . import process
 from .process import Failed
@@ -17,9 +19,20 @@ GONE_WITHIN = 10.0  # seconds
 class Server:
     """`fishplate serve` of some service files; use it in a `with`."""
 
-    def __init__(self, fishplate: Path, service_files: list[Path], folder: Path, environment):
+    def __init__(
+        self,
+        fishplate: Path,
+        service_files: list[Path],
+        folder: Path,
+        environment,
+        options: Sequence[str] = (),
+        user: int | None = None,
+    ):
         self.fishplate = fishplate
         self.service_files = service_files
+        self.options = options
+        self.user = user
+        self.listen = "127.0.0.1:0"
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.environment = environment
@@ -28,7 +41,8 @@ class Server:
 
     def __enter__(self) -> "Server":
         words = [str(self.fishplate), "serve", *map(str, self.service_files)]
-        words += ["--listen", "127.0.0.1:0", "--data", str(self.data)]
+        words += ["--listen", self.listen, "--data", str(self.data), *self.options]
+        as_user = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
         try:
             with self.log.open("wb") as log, process.signals_held():
                 self.process = subprocess.Popen(
@@ -38,8 +52,11 @@ class Server:
                     stderr=log,
                     env=self.environment,
                     start_new_session=True,
+                    **as_user,
                 )
             self.wait_ready()
+            # Started again, it is where callers have known it.
+            self.listen = urlsplit(next(iter(self.urls.values()))).netloc
         except BaseException:
             self.stop()
             raise
@@ -50,6 +67,7 @@ class Server:
 
     def wait_ready(self) -> None:
         """Reads the `NAME URL` line of each service."""
+        self.urls = {}
         deadline = time.monotonic() + READY_WITHIN
         lines = b""
         while len(self.urls) < len(self.service_files):
