@@ -28,16 +28,16 @@ class Pipe:
 
 @dataclass(frozen=True)
 class Material:
-    """An elastic solid; a nickel alloy at operating temperature."""
+    """An elastic solid that conducts heat: a copper alloy, as of a combustion chamber's wall."""
 
-    young: float = 170_000.0
+    young: float = 120_000.0
     """Young's modulus, MPa."""
-    poisson: float = 0.3
+    poisson: float = 0.34
     """Poisson's ratio."""
-    expansion: float = 14e-6
+    expansion: float = 17e-6
     """Coefficient of thermal expansion, 1/K."""
-    conductivity: float = 20.0
-    """Thermal conductivity, mW/(mm K)."""
+    conductivity: float = 300.0
+    """Thermal conductivity, W/(m K), which is mW/(mm K)."""
 
 
 @dataclass(frozen=True)

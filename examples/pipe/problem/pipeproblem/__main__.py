@@ -1,0 +1,97 @@
+"""The Pipe Problem: `python -m pipeproblem`. Starts its six sites, and grows the crack step by step.
+
+Killed, it goes on where it was when it is started again with the same --name and --output.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import fishplate
+
+from . import crack, mechanics
+from .case import SIZES, Case
+from .coupling import couple
+from .sites import Sites
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m pipeproblem", description=__doc__)
+    add = parser.add_argument
+    add("--size", choices=SIZES, default="coarse", help="how finely it is meshed; small and large are the paper's")
+    add("--steps", type=int, default=3, help="of the crack, unless it breaks through before (%(default)s)")
+    add("--volume-mesher", choices=("tetgen", "gmsh"), default="tetgen", help="which one (%(default)s)")
+    add("--pressure", type=float, help="MPa; with it no gas flows: a constant pressure, no temperatures")
+    add("--name", default="pipe", help="of the run (%(default)s)")
+    add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
+    add("--output", type=Path, default=ROOT / "demo-output", help="where results and the run go (%(default)s)")
+    return parser.parse_args()
+
+
+def binary(chosen: Path | None) -> Path:
+    """The binary that serves."""
+    for place in [chosen] if chosen else [ROOT / "target" / kind / "fishplate" for kind in ("release", "debug")]:
+        if place.is_file() and os.access(place, os.X_OK):
+            return place.resolve()
+    found = None if chosen else shutil.which("fishplate")
+    if found is None:
+        raise SystemExit("no fishplate binary: please build it (cargo build --release) or name it (--fishplate)")
+    return Path(found)
+
+
+def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespace) -> list[crack.Step]:
+    """The crack's growth, with a picture of it in the run's report."""
+    used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", ca_file=where.ca_file)
+    state = None
+
+    def loads(surface: object, solid: object, _: int) -> crack.Load:
+        nonlocal state
+        if wanted.pressure is not None:
+            return crack.Load(mechanics.uniform_pressure(wanted.pressure).encode())
+        state = couple(run, where, surface, solid, state, case=case)
+        return crack.Load(state.pressure, state.temperature, state)
+
+    done = crack.grow(run, used, case, wanted.steps, loads)
+    image = wanted.output / "crack.png"
+    crack.picture(used, case, done).save(image)
+    last = done[-1]
+    run.picture(image, f"after {len(done)} steps: {last.depth:.1f} mm deep, {last.ligament:.1f} mm of the wall left")
+    return done
+
+
+def main() -> int:
+    wanted = options()
+    wanted.output.mkdir(parents=True, exist_ok=True)
+    case = Case(size=SIZES[wanted.size])
+    # As after `. .venv/bin/activate`: pip's gmsh and its python are found on PATH.
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    started = time.monotonic()
+    folder = wanted.output / f"{wanted.name}.sites"
+    try:
+        with (
+            Sites(binary(wanted.fishplate), folder, environment) as where,
+            fishplate.Run(wanted.name, wanted.output / f"{wanted.name}.run", retries=1) as run,
+        ):
+            done = solve(run, where, case, wanted)
+            report = run.report(wanted.output / "pipe-report.html")
+            sent, received = run.transferred()
+    except (fishplate.Error, OSError, ValueError) as error:
+        print(f"pipeproblem: {error}", file=sys.stderr)
+        for note in getattr(error, "__notes__", ()):
+            print(note, file=sys.stderr)
+        return 1
+    print(crack.table(done))
+    through = "broken through" if done[-1].ligament < case.least_ligament else "the wall holds"
+    print(f"{through} after {len(done)} steps, {time.monotonic() - started:.0f} s; the workflow itself moved {(sent + received) / 1e6:.2f} MB")
+    print(f"picture: {wanted.output / 'crack.png'}\nreport:  {report}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
