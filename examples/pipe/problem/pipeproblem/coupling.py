@@ -8,6 +8,8 @@ from typing import Any
 
 import fishplate
 
+from .sites import Sites
+
 MEASURE = "change of the bore's temperature, K"
 
 
@@ -88,7 +90,7 @@ def services(run: fishplate.Run, urls: dict[str, str], **settings: Any) -> Servi
 
 def couple(
     run: fishplate.Run,
-    used: Services,
+    sites: Sites,
     surface: Any,
     solid_mesh: Any,
     state: Coupled | None = None,
@@ -103,7 +105,8 @@ def couple(
     """Solves gas and wall in turns until the bore's temperature changes by less than `tolerance` (K).
 
     `surface` (Medit) and `solid_mesh` (C3D10) are references or files. `state` is what another pipe ended with, such as
-    that of the crack's last step: gas and wall begin with it."""
+    that of the crack's last step: gas and wall begin with it. Raises `NotCoupled` after `steps` solutions."""
+    used = services(run, sites.urls, **sites.settings)
     gas_mesh = used.generalized_mesher(
         surface=surface, layers=mesh.layers, first=mesh.first, growth=mesh.growth, size=mesh.size
     ).mesh

@@ -85,7 +85,7 @@ class Sites:
         binary: Path,
         folder: Path,
         environment: dict[str, str],
-        say: Callable[[str], None],
+        say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
         names: tuple[str, ...] = NAMES,
     ):
         self.binary = binary
