@@ -53,7 +53,6 @@ def say(text: str) -> None:
 def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespace) -> list[crack.Step]:
     """The crack's growth, with a picture of it in the run's report."""
     used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", **where.settings)
-    gas = coupling.services(run, where.urls, **where.settings)
     conditions = replace(case.gas, conductivity=case.material.conductivity)
     state = None
 
@@ -61,7 +60,7 @@ def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespa
         nonlocal state
         if wanted.pressure is not None:
             return crack.Load(mechanics.uniform_pressure(wanted.pressure).encode())
-        state = coupling.couple(run, gas, surface, solid, state, conditions=conditions)
+        state = coupling.couple(run, where, surface, solid, state, conditions=conditions)
         return crack.Load(state.pressure, state.temperature, state)
 
     done = crack.grow(run, used, case, wanted.steps, loads)
