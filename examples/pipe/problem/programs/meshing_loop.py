@@ -34,7 +34,7 @@ def loop(run: fishplate.Run, wanted: argparse.Namespace) -> int:
             volume = volume_mesher.by_reference()(surface=surface, volume=wanted.tet_volume).mesh
         except fishplate.Fault as refused:
             print(f"the volume mesher refused the surface: {refused}", flush=True)
-        checked = mesh_check(surface=surface, volume=volume)
+        checked = mesh_check(surface=surface, volume=volume, angle=wanted.least_angle)
         run.progress("triangles to refine", checked.rejected)
         print(f"{checked.rejected} triangles need refinement", flush=True)
         if checked.rejected == 0 and volume is not None:
@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("front", type=Path, help="x, y of the crack's front a line")
     for name in ("surface", "volume", "passes"):
         parser.add_argument(f"--{name}", type=Path, required=True, help="written")
-    for name in ("inner", "outer", "bend", "angle", "hole-radius", "size", "crack-size", "tet-volume"):
+    for name in ("inner", "outer", "bend", "angle", "hole-radius", "size", "crack-size", "tet-volume", "least-angle"):
         parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--holes", type=int, required=True)
     wanted = parser.parse_args()
