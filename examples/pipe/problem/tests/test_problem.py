@@ -73,13 +73,13 @@ def test_the_volume_mesher_is_exchanged_by_its_name(sites, grown, tmp_path):
 
 
 def test_the_meshing_loop_goes_on_until_the_mesh_is_accepted(sites, tmp_path):
+    """So near to the outside that the first mesh has one layer of elements there."""
+    deep = Case(crack_depth=12.0, crack_half_length=12.0)
     with fishplate.Run("loop", tmp_path / "loop.run", progress=False) as run:
         used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
-        meshed = used.meshing_loop(
-            **used.meshers, front=CASE.first_front(), size=9, crack_size=3, tet_volume=500, least_angle=14
-        )
+        meshed = used.meshing_loop(**used.meshers, front=deep.first_front(), size=9, crack_size=3, tet_volume=500)
         assert meshed.passes > 1
         checked = run.service(sites.urls["mesh-check"], **sites.settings)(
-            surface=meshed.surface, volume=meshed.volume, angle=14
+            surface=meshed.surface, volume=meshed.volume
         )
         assert checked.rejected == 0 and checked.refine.shape == (0, 4)
