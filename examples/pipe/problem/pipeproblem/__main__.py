@@ -8,14 +8,14 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import fishplate
 
-from . import crack, mechanics
+from . import coupling, crack, mechanics
 from .case import SIZES, Case
-from .coupling import couple
-from .sites import Sites
+from .sites import Failed, Sites
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -45,16 +45,22 @@ def binary(chosen: Path | None) -> Path:
     return Path(found)
 
 
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespace) -> list[crack.Step]:
     """The crack's growth, with a picture of it in the run's report."""
-    used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", ca_file=where.ca_file)
+    used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", **where.settings)
+    conditions = replace(case.gas, conductivity=case.material.conductivity)
     state = None
 
-    def loads(surface: object, solid: object, _: int) -> crack.Load:
+    def loads(surface: object, solid: object) -> crack.Load:
         nonlocal state
         if wanted.pressure is not None:
             return crack.Load(mechanics.uniform_pressure(wanted.pressure).encode())
-        state = couple(run, where, surface, solid, state, case=case)
+        state = coupling.couple(run, where, surface, solid, state, conditions=conditions)
         return crack.Load(state.pressure, state.temperature, state)
 
     done = crack.grow(run, used, case, wanted.steps, loads)
@@ -75,13 +81,13 @@ def main() -> int:
     folder = wanted.output / f"{wanted.name}.sites"
     try:
         with (
-            Sites(binary(wanted.fishplate), folder, environment) as where,
+            Sites(binary(wanted.fishplate), folder, environment, say) as where,
             fishplate.Run(wanted.name, wanted.output / f"{wanted.name}.run", retries=1) as run,
         ):
             done = solve(run, where, case, wanted)
             report = run.report(wanted.output / "pipe-report.html")
-            sent, received = run.transferred()
-    except (fishplate.Error, OSError, ValueError) as error:
+            sent, received = run.transferred
+    except (fishplate.Error, coupling.NotCoupled, Failed, OSError, ValueError) as error:
         print(f"pipeproblem: {error}", file=sys.stderr)
         for note in getattr(error, "__notes__", ()):
             print(note, file=sys.stderr)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .coupling import Conditions
+
 BORE, OUTSIDE, START, END, CRACK, PASSAGES = 1, 2, 3, 4, 5, 6
 """References of the surface mesh's triangles."""
 
@@ -62,6 +64,11 @@ class Case:
 
     pipe: Pipe = field(default_factory=Pipe)
     material: Material = field(default_factory=Material)
+    gas: Conditions = Conditions(
+        pressure=20e6, temperature=900.0, initial_wall_temperature=780.0, passage_temperature=700.0
+    )
+    """Hot gas and warm coolant: so little heat flows that the bore's thermal stress, which is a pressure, does not close
+    the crack."""
     size: Size = SIZES["coarse"]
     crack_half_length: float = 6.0
     """Half of the first crack's length along the bore, mm."""

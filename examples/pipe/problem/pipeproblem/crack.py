@@ -10,8 +10,8 @@ import numpy as np
 from . import mechanics
 from .case import Case
 
-Loads = Callable[[Any, Any, int], "Load"]
-"""From the surface mesh, the solid mesh and the step's number: what loads the solid."""
+Loads = Callable[[Any, Any], "Load"]
+"""From the surface mesh and the solid mesh: what loads the solid."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
     finest = {"size": size.surface, "crack_size": size.crack, "tet_volume": size.volume}
     front = case.first_front()
     done = []
-    for number in range(1, steps + 1):
+    for _ in range(steps):
         meshed = used.meshing_loop.by_reference("surface", "volume")(
             **used.meshers, front=front, **shape, **passages, **finest
         )
         solid = used.t4_to_t10.by_reference()(volume=meshed.volume).mesh
-        load = loads(meshed.surface, solid, number)
+        load = loads(meshed.surface, solid)
         thermal = load.temperature is not None
         result = used.mechanical.by_reference()(
             deck=mechanics.deck(case, thermal=thermal).encode(),

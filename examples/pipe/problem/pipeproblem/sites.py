@@ -107,6 +107,7 @@ class Sites:
             for number, name in enumerate(self.names):
                 server = self.server(name, None if problem else FIRST_UID + number)
                 self.servers[name] = self.stack.enter_context(server)
+                (self.folder / name / "address").write_text(server.listen)
         except BaseException:
             self.stack.close()
             raise
@@ -153,4 +154,8 @@ class Sites:
             for path in (site, *site.rglob("*")):
                 os.chown(path, user, user)
         services = sorted((FOLDER / name).glob("*.toml"))
-        return Server(self.binary, services, site, self.environment | own, options, user)
+        server = Server(self.binary, services, site, self.environment | own, options, user)
+        # Started again, a site is where runs and references have known it.
+        if (site / "address").exists():
+            server.listen = (site / "address").read_text()
+        return server
