@@ -107,6 +107,7 @@ python: tools .venv/python-tools
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
 	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests
+	$(VENV) -m pytest -q examples/pipe/problem/tests
 
 .venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
 	examples/pipe/install.sh

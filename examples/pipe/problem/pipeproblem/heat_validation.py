@@ -119,13 +119,18 @@ def nusselt_rows(folder: Path, *, diameters: float = 32.0, iterations: int = 600
     ]
 
 
-def film_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
-    """Temperatures of a cylinder's wall between hot gas and coolant, and the heat that flows through it."""
+def mesh_solid(folder: Path, cylinder: Cylinder) -> tuple[Path, Path]:
+    """A straight pipe: its surface mesh, and its ten-node tetrahedra in `folder/mesh.inp`."""
     direct = Direct(sorted((PIPE / "services").glob("*.toml")), dict(os.environ))
     surface = direct.run(chain.surface_mesher(cylinder), folder / "surface").files["surface"]
     volume = direct.run(chain.volume_mesher(cylinder, surface), folder / "volume").files
-    mesh_file = direct.run(chain.converter(**volume), folder / "mesh").files["mesh"]
-    (folder / "mesh.inp").write_bytes(mesh_file.read_bytes())
+    mesh = direct.run(chain.converter(**volume), folder / "mesh").files["mesh"]
+    return surface, mesh.rename(folder / "mesh.inp")
+
+
+def film_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
+    """Temperatures of a cylinder's wall between hot gas and coolant, and the heat that flows through it."""
+    mesh_solid(folder, cylinder)
     mesh = calculix.read_mesh(folder / "mesh.inp")
     hot, inner_film, cold, outer_film, conductivity = 1200.0, 2000.0, 300.0, 800.0, 20.0  # K, W/(m2 K), W/(m K)
     faces = mesh.faces("SURFACE_1")[:, :3]

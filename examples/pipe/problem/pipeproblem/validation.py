@@ -67,7 +67,7 @@ def program(folder: Path, *words: object) -> None:
         raise process.Failed(f"{texts[0]}: no such program; run examples/pipe/install.sh")
     code = process.run([found, *texts[1:]], folder, *logs, environment)
     if code != 0 or any(WORST.search(log.read_text(errors="replace")) for log in logs):
-        raise process.Failed(f"{' '.join(texts)}: ended with {code}\n{process.tail(logs[0])}")
+        raise process.Failed(f"{' '.join(texts)}: ended with {code}\n{process.tail(logs[1]) or process.tail(logs[0])}")
 
 
 def penny_mesh(folder: Path, crack_size: float) -> Path:

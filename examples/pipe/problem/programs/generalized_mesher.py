@@ -18,12 +18,14 @@ import numpy as np
 import openfoam
 from openfoam import BadCase
 
-BORE, INLET = 1, 3
-MILLIMETRE = 1e-3
+BORE, INLET, OUTLET = 1, 3, 4
 
 
-def inwards(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """The triangles of a tube, turned so that all normals point into it."""
+Edge = tuple[int, int]
+
+
+def inwards(points: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, list[Edge]]:
+    """The triangles of a tube, turned so that all normals point into it, and the directed edges of its ends."""
     turned = triangles.copy()
     sides: dict[frozenset, list[int]] = {}
     for number, (a, b, c) in enumerate(triangles.tolist()):
@@ -32,7 +34,7 @@ def inwards(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     if any(len(numbers) > 2 for numbers in sides.values()):
         raise BadCase("an edge of the bore belongs to more than two triangles")
 
-    def directed(number: int) -> list[tuple[int, int]]:
+    def directed(number: int) -> list[Edge]:
         a, b, c = turned[number].tolist()
         return [(a, b), (b, c), (c, a)]
 
@@ -55,10 +57,10 @@ def inwards(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     for loop in loops(ends):
         p, q = points[[edge[0] for edge in loop]], points[[edge[1] for edge in loop]]
         volume += np.einsum("ij,j->", np.cross(p, q), p.mean(0)) / 6
-    return turned[:, [1, 0, 2]] if volume > 0 else turned
+    return turned[:, [1, 0, 2]] if volume > 0 else turned, ends
 
 
-def loops(edges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def loops(edges: list[Edge]) -> list[list[Edge]]:
     """Closed chains of directed edges."""
     following = dict(edges)
     found = []
@@ -75,8 +77,8 @@ def loops(edges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     return found
 
 
-def take_bore(surface: Path, bore: Path) -> np.ndarray:
-    """Writes the bore's triangles, turned inwards, and gives the centre of the end where the gas comes in, mm."""
+def take_bore(surface: Path, bore: Path) -> None:
+    """Writes the bore's triangles, turned inwards, with the curves of its ends."""
     try:
         mesh = meshio.read(surface, "medit")
     except (meshio.ReadError, ValueError, IndexError, KeyError) as error:
@@ -91,22 +93,49 @@ def take_bore(surface: Path, bore: Path) -> np.ndarray:
             raise BadCase(f"the surface has no triangles of reference {mark}, the {name}")
     points = np.asarray(mesh.points, dtype=float)
     used, at = np.unique(triangles[marks == BORE], return_inverse=True)
-    inner = inwards(points[used], at.reshape(-1, 3))
-    one = np.ones(len(inner), dtype=int)
-    meshio.write(bore, meshio.Mesh(points[used], [("triangle", inner)], cell_data={"medit:ref": [one]}), "medit")
-    return points[np.intersect1d(used, triangles[marks == INLET])].mean(0)
+    inner, ends = inwards(points[used], at.reshape(-1, 3))
+    come_in = set(np.flatnonzero(np.isin(used, triangles[marks == INLET])).tolist())
+    found = {INLET if chain[0][0] in come_in else OUTLET: chain for chain in loops(ends)}
+    if len(ends) != sum(map(len, found.values())) or len(found) != 2:
+        raise BadCase("the bore wants two ends, one of them at triangles of reference 3")
+    bore.write_text(with_topology(points[used], inner, found))
 
 
-def named(mesh: openfoam.Mesh, inlet: np.ndarray) -> dict[str, openfoam.Patch]:
-    """The patches by their names: the end whose middle is nearest to a point is the inlet."""
-    ends = sorted(
-        (name for name in mesh.patches if name != "wall"),
-        key=lambda name: float(np.linalg.norm(mesh.centres(name).mean(0) - inlet)),
-    )
-    if len(ends) != 2 or "wall" not in mesh.patches:
-        raise BadCase(f"patches {', '.join(mesh.patches)}: a wall and two ends wanted")
-    names = {"wall": "wall", ends[0]: "inlet", ends[1]: "outlet"}
-    return {names[name]: patch for name, patch in mesh.patches.items()}
+def with_topology(points: np.ndarray, triangles: np.ndarray, ends: dict[int, list[Edge]]) -> str:
+    """A surface and its end curves in Gmsh's format 4.1 (Gmsh reference manual, "MSH file format").
+
+    What Gmsh finds out for itself (CreateTopology) begins a curve at another node each time."""
+    on_curve = {number: [edge[0] for edge in chain] for number, chain in ends.items()}
+    taken = {node for nodes in on_curve.values() for node in nodes}
+    box = " ".join(f"{value:.17g}" for value in (*points.min(0), *points.max(0)))
+
+    def place(node: int) -> str:
+        return " ".join(f"{value:.17g}" for value in points[node])
+
+    entities = [f"2 {len(ends)} 1 0"]
+    entities += [f"{number} {place(nodes[0])} 0" for number, nodes in on_curve.items()]
+    entities += [f"{number} {box} 0 2 {number} -{number}" for number in ends]
+    entities += [f"{BORE} {box} 0 {len(ends)} " + " ".join(map(str, ends))]
+    blocks = [(0, number, nodes[:1]) for number, nodes in on_curve.items()]
+    blocks += [(1, number, nodes[1:]) for number, nodes in on_curve.items()]
+    blocks += [(2, BORE, [node for node in range(len(points)) if node not in taken])]
+    nodes = [f"{len(blocks)} {len(points)} 1 {len(points)}"]
+    for dimension, number, members in blocks:
+        nodes += [f"{dimension} {number} 0 {len(members)}"]
+        nodes += [str(node + 1) for node in members] + [place(node) for node in members]
+    cells = [(0, number, 15, [nodes[:1]]) for number, nodes in on_curve.items()]
+    cells += [(1, number, 1, chain) for number, chain in ends.items()]
+    cells += [(2, BORE, 2, triangles.tolist())]
+    count = sum(len(rows) for *_, rows in cells)
+    elements = [f"{len(cells)} {count} 1 {count}"]
+    number = 0
+    for dimension, entity, kind, rows in cells:
+        elements += [f"{dimension} {entity} {kind} {len(rows)}"]
+        for row in rows:
+            number += 1
+            elements += [f"{number} " + " ".join(str(node + 1) for node in row)]
+    sections = {"MeshFormat": ["4.1 0 8"], "Entities": entities, "Nodes": nodes, "Elements": elements}
+    return "".join(f"${name}\n" + "\n".join(lines) + f"\n$End{name}\n" for name, lines in sections.items())
 
 
 def main() -> None:
@@ -116,7 +145,7 @@ def main() -> None:
     for name in ("layers", "first", "growth", "size"):
         parser.add_argument(f"--{name}", required=True)
     wanted = parser.parse_args()
-    inlet = take_bore(wanted.surface, Path("bore.mesh"))
+    take_bore(wanted.surface, Path("bore.msh"))
     geometry = Path(__file__).resolve().parent / "prisms.geo"
     Path("prisms.geo").write_bytes(geometry.read_bytes())
     words = [w for name in ("layers", "first", "growth", "size") for w in ("-setnumber", name, getattr(wanted, name))]
@@ -127,8 +156,9 @@ def main() -> None:
     Path("case/start").mkdir()
     Path("case/start/parameters").write_text("".join(f"{key} {value};\n" for key, value in parameters.items()))
     openfoam.run("gmshToFoam", "-case", "case", "gas.msh")
-    made = openfoam.read_mesh(Path("case/constant/polyMesh"))
-    mesh = openfoam.Mesh(made.points, made.faces, made.owner, made.neighbour, named(made, inlet * MILLIMETRE))
+    mesh = openfoam.read_mesh(Path("case/constant/polyMesh"))
+    if set(mesh.patches) != {"wall", "inlet", "outlet"}:
+        raise BadCase(f"patches {', '.join(mesh.patches)}: wall, inlet, outlet wanted")
     openfoam.write_mesh(mesh, wanted.mesh)
     openfoam.write_mesh(mesh, Path("case/constant/polyMesh"))
     openfoam.run("checkMesh", "-case", "case", "-constant")

@@ -1,13 +1,10 @@
 // Fills the bore of a pipe with prisms along its wall and tetrahedra within (Gmsh 4.15). mm; what is saved is in m.
-// bore.mesh (Medit) holds the triangles of the bore, turned inwards. Physical: wall, end1, end2, gas.
+// bore.msh holds the bore as surface 1, its triangles turned inwards, and its ends as curves 3 (inlet) and 4.
 DefineConstant[ layers = 5, first = 0.2, growth = 1.5, size = 10 ];
-Merge "bore.mesh";
-CreateTopology;
+Merge "bore.msh";
+// Nothing is split anew, but the extrusion is told what there is.
+CreateTopology{0, 1};
 ends() = Boundary{ Surface{1}; };
-If (#ends() != 2)
-  Error("the bore has %g ends, 2 wanted", #ends());
-  Exit;
-EndIf
 each() = {}; heights() = {}; height = 0;
 For i In {0:layers - 1}
   height += first * growth^i;
@@ -21,7 +18,11 @@ For i In {0:1}
   loop = newcl; Curve Loop(loop) = {side(2)};
   cap = news; Plane Surface(cap) = {loop};
   caps() += cap;
-  Physical Surface(Sprintf("end%g", i + 1), 2 + i) = {cap, out(2 + i)};
+  If (Fabs(ends(i)) == 3)
+    Physical Surface("inlet", 3) = {cap, out(2 + i)};
+  Else
+    Physical Surface("outlet", 4) = {cap, out(2 + i)};
+  EndIf
 EndFor
 loop = newsl; Surface Loop(loop) = {out(0), caps()};
 core = newv; Volume(core) = {loop};

@@ -3,7 +3,6 @@
 import math
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -59,7 +58,8 @@ def area_of(mesh):
 def test_all_triangles_turn_inwards(tube):
     mesh = meshio.read(tube)
     bore = mesh.cells[0].data[mesh.cell_data["medit:ref"][0] == 1]
-    turned = generalized_mesher.inwards(mesh.points, bore)
+    turned, ends = generalized_mesher.inwards(mesh.points, bore)
+    assert len(ends) == 2 * 12
     corners = mesh.points[turned]
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     middle = corners.mean(1)
@@ -153,18 +153,9 @@ def test_nothing_of_a_callers_dictionaries_is_run(gas, tmp_path, code):
         solve_gas(tmp_path / "flow", evil, iterations=1)
 
 
-def test_openfoam_itself_may_run_no_commands(gas, tmp_path):
-    """Behind that, OpenFOAM is told to run nothing."""
-    openfoam.make_case(tmp_path / "case")
-    (tmp_path / "case" / "system" / "controlDict").write_text(
-        openfoam.HEADER.format("dictionary", "controlDict") + 'application x; startTime #calc "1"; endTime 1; deltaT 1;\n'
-    )
-    done = subprocess.run(
-        ["foamDictionary", "system/controlDict"],
-        cwd=tmp_path / "case", env=os.environ | openfoam.ENVIRONMENT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "not permitted" in done.stderr + done.stdout or "allowSystemOperations" in done.stderr + done.stdout
+def test_openfoam_itself_may_run_no_commands(gas):
+    """Behind that, OpenFOAM is told to run nothing; it says so in its log."""
+    assert "Disallowing user-supplied system call operations" in (gas.parent / "stdout").read_text()
 
 
 @pytest.mark.parametrize(
