@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +15,25 @@ from .process import Failed
 
 READY_WITHIN = 60.0  # seconds
 GONE_WITHIN = 10.0  # seconds
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def fishplate_binary(chosen: Path | None) -> Path:
+    """The binary to drive."""
+    places = (
+        [chosen]
+        if chosen
+        else [ROOT / "target" / kind / "fishplate" for kind in ("release", "debug")]
+    )
+    for place in places:
+        if place.is_file() and os.access(place, os.X_OK):
+            return place.resolve()
+    found = None if chosen else shutil.which("fishplate")
+    if found is None:
+        raise Failed(
+            "no fishplate binary: please build it (cargo build --release) or name it (--fishplate)"
+        )
+    return Path(found)
 
 
 class Server:
@@ -30,12 +50,12 @@ class Server:
     ):
         self.fishplate = fishplate
         self.service_files = service_files
-        self.options = options
         self.user = user
         self.listen = "127.0.0.1:0"
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.environment = environment
+        self.options = [str(option) for option in options]
         self.process = None
         self.urls: dict[str, str] = {}
 

@@ -5,7 +5,6 @@ Killed, it goes on where it was when it is started again with the same --name an
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from dataclasses import replace
@@ -16,6 +15,8 @@ import fishplate
 from . import coupling, crack, mechanics
 from .case import SIZES, Case
 from .sites import Failed, Sites
+
+from pipedemo.server import fishplate_binary  # noqa: E402  (sites.py told where)
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -32,17 +33,6 @@ def options() -> argparse.Namespace:
     add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
     add("--output", type=Path, default=ROOT / "demo-output", help="where results and the run go (%(default)s)")
     return parser.parse_args()
-
-
-def binary(chosen: Path | None) -> Path:
-    """The binary that serves."""
-    for place in [chosen] if chosen else [ROOT / "target" / kind / "fishplate" for kind in ("release", "debug")]:
-        if place.is_file() and os.access(place, os.X_OK):
-            return place.resolve()
-    found = None if chosen else shutil.which("fishplate")
-    if found is None:
-        raise SystemExit("no fishplate binary: please build it (cargo build --release) or name it (--fishplate)")
-    return Path(found)
 
 
 def say(text: str) -> None:
@@ -81,7 +71,7 @@ def main() -> int:
     folder = wanted.output / f"{wanted.name}.sites"
     try:
         with (
-            Sites(binary(wanted.fishplate), folder, environment, say) as where,
+            Sites(fishplate_binary(wanted.fishplate), folder, environment, say) as where,
             fishplate.Run(wanted.name, wanted.output / f"{wanted.name}.run", retries=1) as run,
         ):
             done = solve(run, where, case, wanted)

@@ -6,6 +6,8 @@ made here. Callers log in."""
 import os
 import pwd
 import secrets
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent.parent))
 
 from pipedemo.process import Failed  # noqa: E402
-from pipedemo.server import Server  # noqa: E402
+from pipedemo.server import GONE_WITHIN, Server  # noqa: E402
 
 FOLDER = HERE.parent / "sites"
 NAMES = ("geometry", "meshing", "flow-mesh", "flow", "solid", "fracture")
@@ -84,6 +86,25 @@ def can_have_users(binary: Path, folder: Path, environment: dict[str, str]) -> s
     return f"another user cannot enter {closed}" if closed else ""
 
 
+def end_left_over(site: Path) -> None:
+    """Ends a site's server whose workflow was killed (-9); jobs that run go on, the next server finds them."""
+    try:
+        pid = int((site / "pid").read_text())
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"serve" not in words or str(site / "data").encode() not in words:
+            return
+        handle = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGTERM)
+    except (OSError, ValueError):
+        return  # there is none
+    try:
+        if not select.select([handle], [], [], GONE_WITHIN)[0]:
+            os.kill(pid, signal.SIGKILL)
+            select.select([handle], [], [])
+    finally:
+        os.close(handle)
+
+
 class Sites:
     """The servers of all sites; use it in a `with`. The folder may be one of before: all is as it was then."""
 
@@ -96,7 +117,7 @@ class Sites:
         names: tuple[str, ...] = NAMES,
     ):
         self.binary = binary
-        self.folder = folder.absolute()
+        self.folder = folder.resolve()
         self.environment = environment
         self.say = say
         self.servers: dict[str, Server] = {}
@@ -115,6 +136,7 @@ class Sites:
                 server = self.server(name, None if problem else FIRST_UID + number)
                 self.servers[name] = self.stack.enter_context(server)
                 (self.folder / name / "address").write_text(server.listen)
+                (self.folder / name / "pid").write_text(f"{server.process.pid}\n")
         except BaseException:
             self.stack.close()
             raise
@@ -145,6 +167,7 @@ class Sites:
         """A site's server, with all that it needs in its folder."""
         site = self.folder / name
         (site / "data").mkdir(parents=True, exist_ok=True)
+        end_left_over(site)
         # A workflow that is a service logs in at the other sites by this.
         login = site / ".netrc"
         login.touch(0o600)

@@ -1,6 +1,9 @@
 """The workflow through its sites, TLS and logins: the solid half, under a constant pressure, coarse."""
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import fishplate
@@ -15,12 +18,16 @@ CASE = Case(size=Size(9.0, 1.5, 200.0))
 PRESSURE = 20.0
 
 
+BINARY = Path(os.environ.get("FISHPLATE", ROOT / "target" / "debug" / "fishplate"))
+PATIENCE = 300.0
+"""Seconds after which a test gives up."""
+
+
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
-    binary = Path(os.environ.get("FISHPLATE", ROOT / "target" / "debug" / "fishplate"))
     folder = tmp_path_factory.mktemp("sites")
     names = ("geometry", "meshing", "solid", "fracture")
-    with Sites(binary, folder, dict(os.environ), print, names) as started:
+    with Sites(BINARY, folder, dict(os.environ), print, names) as started:
         yield started
 
 
@@ -83,3 +90,24 @@ def test_the_meshing_loop_goes_on_until_the_mesh_is_accepted(sites, tmp_path):
             surface=meshed.surface, volume=meshed.volume
         )
         assert checked.rejected == 0 and checked.refine.shape == (0, 4)
+
+
+def test_killed_by_force_it_goes_on_and_solves_nothing_twice(tmp_path):
+    words = [sys.executable, "-m", "pipeproblem", "--fishplate", str(BINARY), "--output", str(tmp_path)]
+    words += ["--steps", "1", "--pressure", "20"]
+    solved = tmp_path / "pipe.sites" / "solid" / "data" / "jobs"
+
+    def jobs() -> int:
+        return len(list(solved.iterdir())) if solved.is_dir() else 0
+
+    with subprocess.Popen(words, cwd=ROOT / "examples" / "pipe" / "problem") as workflow:
+        until = time.monotonic() + PATIENCE
+        while jobs() == 0 and workflow.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        workflow.kill()
+    assert jobs() == 1 and not (tmp_path / "crack.png").exists()
+    done = subprocess.run(words, cwd=ROOT / "examples" / "pipe" / "problem", capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert "the wall holds after 1 steps" in done.stdout
+    assert jobs() == 1 and (tmp_path / "crack.png").exists()
+    assert "was started 2 times" in (tmp_path / "pipe-report.html").read_text()
