@@ -38,7 +38,8 @@ end
 
 begin generalized-mesher
 cp ../meshing-loop/surface.mesh .
-"$programs/generalized_mesher.py" surface.mesh mesh --layers 5 --first 0.2 --growth 1.5 --size 8 >log 2>&1
+"$programs/generalized_mesher.py" surface.mesh mesh --layers "$LAYERS" --first "$FIRST" \
+    --growth "$GROWTH" --size "$GAS_SIZE" >log 2>&1
 clean
 end
 

@@ -5,6 +5,7 @@ The step is the crack's first: mesh, one solution of the gas, its heat in the wa
 """
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -21,7 +22,6 @@ import machine  # noqa: E402
 from tools import ROOT, Tools  # noqa: E402
 
 PROBLEM = ROOT / "examples/pipe/problem"
-sys.path[:0] = [str(PROBLEM), str(PROBLEM.parent), str(PROBLEM / "programs")]
 
 DIRECT, REFERENCE, VALUE = "directly", "by reference", "by value"
 TITLES = {
@@ -35,39 +35,55 @@ TITLES = {
     "mechanical": "Mechanical",
     "fracture-mechanics": "Fracture mechanics (ours)",
 }
+SIZES = ("small", "large")
+"""The paper's."""
 PAPER = ("meshing-loop", "t4-to-t10", "generalized-mesher", "fluid-thermal")
 """Components of the paper's Table 2."""
 
 
-def measure(tools: Tools, rounds: int, size: str) -> dict[str, Any]:
+def run(tools: Tools, rounds: int, size: str) -> dict[str, Any]:
+    """`measure`, in the Python that has the libraries of the problem's programs."""
+    words = [ROOT / ".venv/bin/python", __file__, "--size", size, "--rounds", str(rounds), "--json"]
+    words += ["--binary", tools.binary, "--scratch", tools.scratch]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def measure(tools: Any, rounds: int, size: str) -> dict[str, Any]:
     """In each round the three ways take turns, each round beginning with the next; what they give must be the same."""
+    sys.path[:0] = [str(PROBLEM), str(PROBLEM.parent), str(PROBLEM / "programs")]
     import numpy as np
     from pipeproblem.case import SIZES, Case
+    from pipeproblem.coupling import GAS_MESHES
     from pipeproblem.mechanics import deck
     from pipeproblem.sites import Sites
 
     case = Case(size=SIZES[size])
+    told = numbers(case, GAS_MESHES[size])
     place = Path(tempfile.mkdtemp(prefix="pipe-", dir=tools.scratch))
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     np.savetxt(place / "front.txt", case.first_front(), fmt="%.17g")
     (place / "job.inp").write_text(deck(case, thermal=True))
     ways: dict[str, list[dict[str, float]]] = {DIRECT: [], REFERENCE: [], VALUE: []}
-    loads, answers, counts = [], {}, {}
-    with Sites(tools.binary, place / "sites", environment, lambda text: print(text, flush=True)) as sites:
+    loads: list[float] = []
+    answers: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    with Sites(tools.binary, place / "sites", environment, lambda text: print(text, file=sys.stderr)) as sites:
         for number in range(rounds):
             order = list(ways)[number % 3 :] + list(ways)[: number % 3]
             for way in order:
                 loads.append(machine.load())
                 if way == DIRECT:
-                    times, folder = directly(case, place, place / f"direct-{number}", environment)
+                    times, folder = directly(told, place, place / f"direct-{number}", environment)
                     answer = np.loadtxt(folder / "fracture-mechanics/intensities")
                     counts = count(folder)
                 else:
-                    times, answer = by_services(case, place, sites, way)
+                    times, answer = by_services(told, place, sites, way)
                 ways[way].append(times)
                 if not np.allclose(answers.setdefault("intensities", answer), answer, rtol=1e-9):
                     raise SystemExit(f"bench: {way} gives other stress intensities")
-                print(f"{way}: {sum(times.values()):.2f} s", flush=True)
+                print(f"{way}: {sum(times.values()):.2f} s", file=sys.stderr)
     medians = {
         way: {name: statistics.median(times[name] for times in found) for name in TITLES} for way, found in ways.items()
     }
@@ -83,7 +99,7 @@ def measure(tools: Tools, rounds: int, size: str) -> dict[str, Any]:
     }
 
 
-def numbers(case: Any) -> dict[str, float]:
+def numbers(case: Any, gas_mesh: Any) -> dict[str, float]:
     """What `direct.sh` wants, by the names of its variables in small letters."""
     pipe, gas, material, size = case.pipe, case.gas, case.material, case.size
     return {
@@ -95,12 +111,13 @@ def numbers(case: Any) -> dict[str, float]:
         "passage_coefficient": gas.passage_coefficient, "passage_temperature": gas.passage_temperature,
         "young": material.young, "poisson": material.poisson, "expansion": material.expansion,
         "reference": case.reference_temperature,
+        "layers": gas_mesh.layers, "first": gas_mesh.first, "growth": gas_mesh.growth, "gas_size": gas_mesh.size,
     }  # fmt: skip
 
 
-def directly(case: Any, place: Path, folder: Path, environment: dict[str, str]) -> tuple[dict[str, float], Path]:
+def directly(n: dict[str, float], place: Path, folder: Path, environment: dict[str, str]) -> tuple[dict[str, float], Path]:
     """Seconds of each component without services, and where its files are."""
-    told = {name.upper(): f"{value:.17g}" for name, value in numbers(case).items()}
+    told = {name.upper(): f"{value:.17g}" for name, value in n.items()}
     told |= {"FRONT": str(place / "front.txt"), "DECK": str(place / "job.inp")}
     words = [str(ROOT / "benches/pipe/direct.sh"), str(PROBLEM), str(folder)]
     done = subprocess.run(words, env=environment | told, stdout=subprocess.PIPE, text=True, check=True)
@@ -113,13 +130,13 @@ def count(folder: Path) -> dict[str, int]:
     import meshio
     from calculix import read_mesh
 
-    volume = meshio.read(folder / "meshing-loop/surface.1.mesh")
+    surface, volume = (meshio.read(folder / "meshing-loop" / name) for name in ("surface.mesh", "surface.1.mesh"))
     gas = meshio.read(folder / "fluid-thermal/gas.vtu")
     wall = meshio.read(folder / "fluid-thermal/wall.vtu")
     kinds = {block.type: len(block.data) for block in volume.cells}
     return {
         "solid vertices": len(volume.points),
-        "solid triangles": kinds.get("triangle", 0),
+        "solid triangles": sum(len(block.data) for block in surface.cells if block.type == "triangle"),
         "solid tetrahedra": kinds["tetra"],
         "solid nodes": len(read_mesh(folder / "t4-to-t10/mesh.inp").nodes),
         "interior vertices": len(gas.points),
@@ -128,12 +145,11 @@ def count(folder: Path) -> dict[str, int]:
     }
 
 
-def by_services(case: Any, place: Path, sites: Any, way: str) -> tuple[dict[str, float], Any]:
+def by_services(n: dict[str, float], place: Path, sites: Any, way: str) -> tuple[dict[str, float], Any]:
     """Seconds of each component through services, and the stress intensities."""
     import fishplate
     import numpy as np
 
-    n = numbers(case)
     times: dict[str, float] = {}
 
     def service(name: str) -> Any:
@@ -165,7 +181,12 @@ def by_services(case: Any, place: Path, sites: Any, way: str) -> tuple[dict[str,
 
     surface, volume = timed("meshing-loop", meshing_loop)
     solid = timed("t4-to-t10", lambda: service("t4-to-t10")(volume=volume).mesh)
-    gas_mesh = timed("generalized-mesher", lambda: service("generalized-mesher")(surface=surface).mesh)
+    gas_mesh = timed(
+        "generalized-mesher",
+        lambda: service("generalized-mesher")(
+            surface=surface, size=n["gas_size"], **pick("layers", "first", "growth")
+        ).mesh,
+    )
     flow = timed(
         "fluid-thermal",
         lambda: service("fluid-thermal")(
@@ -200,11 +221,11 @@ def by_services(case: Any, place: Path, sites: Any, way: str) -> tuple[dict[str,
     return times, np.asarray(intensities)
 
 
-def tables(found: dict[str, Any]) -> str:
-    """The paper's Tables 1 and 2 for what was measured."""
+def tables(found: dict[str, Any]) -> list[str]:
+    """The paper's Tables 1 and 2 for what was measured, in Markdown."""
     seconds, totals = found["seconds"], found["total_seconds"]
     counts = found["counts"]
-    lines = [" | ".join(["", *counts, ""]).strip(), "|---" * len(counts) + "|"]
+    lines = ["| " + " | ".join(counts) + " |", "|---" * len(counts) + "|"]
     lines += ["| " + " | ".join(f"{value:,}" for value in counts.values()) + " |", ""]
     lines += [f"| component | {DIRECT} | {REFERENCE} | | {VALUE} | |", "|---|---|---|---|---|---|"]
 
@@ -217,7 +238,7 @@ def tables(found: dict[str, Any]) -> str:
     lines += [row(title, {way: seconds[way][name] for way in seconds}) for name, title in TITLES.items()]
     four = {way: sum(seconds[way][name] for name in PAPER) for way in seconds}
     lines += [row("the paper's four", four), row("**total**", totals)]
-    return "\n".join(lines)
+    return lines
 
 
 def main() -> None:
@@ -225,12 +246,17 @@ def main() -> None:
     parser.add_argument("--size", choices=("coarse", "small", "large"), default="coarse")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/fishplate")
+    parser.add_argument("--scratch", type=Path, default=ROOT / "target", help="where all files are made")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=ROOT / "target") as scratch:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=options.scratch) as scratch:
         tools = argparse.Namespace(binary=options.binary.resolve(), scratch=Path(scratch))
         found = measure(tools, options.rounds, options.size)
+    if options.json:
+        print(json.dumps(found))
+        return
     print(f"\n{found['size']}, median of {found['rounds']}, load {found['load']['least']} to {found['load']['most']}\n")
-    print(tables(found))
+    print(*tables(found), sep="\n")
 
 
 if __name__ == "__main__":
