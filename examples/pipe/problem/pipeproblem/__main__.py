@@ -50,7 +50,8 @@ def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespa
         nonlocal state
         if wanted.pressure is not None:
             return crack.Load(mechanics.uniform_pressure(wanted.pressure).encode())
-        state = coupling.couple(run, where, surface, solid, state, conditions=conditions)
+        gas_mesh = coupling.GAS_MESHES[wanted.size]
+        state = coupling.couple(run, where, surface, solid, state, conditions=conditions, mesh=gas_mesh)
         return crack.Load(state.pressure, state.temperature, state)
 
     done = crack.grow(run, used, case, wanted.steps, loads)

@@ -49,6 +49,14 @@ class GasMesh:
     """Largest side of a tetrahedron."""
 
 
+GAS_MESHES = {
+    "coarse": GasMesh(),
+    "small": GasMesh(layers=15, first=0.08, growth=1.2, size=2.4),
+    "large": GasMesh(layers=15, first=0.08, growth=1.2, size=1.8),
+}
+"""`small` and `large` have about the cells of the paper's Table 1."""
+
+
 @dataclass(frozen=True)
 class Services:
     """The services of coupling, called through a run."""

@@ -4,6 +4,7 @@ What a site makes stays there; another fetches it by reference, over TLS, with a
 made here. Callers log in."""
 
 import os
+import pwd
 import secrets
 import select
 import signal
@@ -23,8 +24,9 @@ from pipedemo.server import GONE_WITHIN, Server  # noqa: E402
 FOLDER = HERE.parent / "sites"
 NAMES = ("geometry", "meshing", "flow-mesh", "flow", "solid", "fracture")
 USER = "workflow"
-FIRST_UID = 61_841
-"""Users of the sites, if we are root; nobody else's in Debian's range for what is local (policy 9.2.2)."""
+FIRST_UID = 59_841
+"""Users of the sites, one after the other, if we are root: far up among those that Debian leaves to a machine's
+administrator (policy 9.2.2). They have no names."""
 DAYS = "30"
 """For which certificates are good."""
 
@@ -64,6 +66,11 @@ def can_have_users(binary: Path, folder: Path, environment: dict[str, str]) -> s
     """Why sites can't have users of their own, or an empty text."""
     if os.geteuid() != 0:
         return "only root can give them"
+    for number in range(len(NAMES)):
+        try:
+            return f"{FIRST_UID + number} is {pwd.getpwuid(FIRST_UID + number).pw_name} already"
+        except KeyError:
+            pass
     # What a site runs as another user: the server, a program of ours with its libraries, Gmsh.
     for words in ([str(binary), "--version"], ["python3", "-c", "import numpy, meshio, scipy"], ["gmsh", "--version"]):
         try:
