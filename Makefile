@@ -28,6 +28,7 @@ endef
 .PHONY: help
 help:
 	@echo 'make demo    solve a pipe under pressure with programs as services; an MPI program across two sites'
+	@echo 'make pipe    the whole Pipe Problem: gas, heat, stress and a crack at six sites; SIZE=coarse, small or large'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
 	@echo 'make soak    a workflow, its servers and programs killed 300 times, about 10 minutes'
@@ -54,6 +55,15 @@ demo: tools
 	@echo '  fishplate serve examples/arithmetic     # and open http://127.0.0.1:8080/ in a browser'
 	@echo '  fishplate usage http://127.0.0.1:8080/arithmetic-test'
 	@echo '  less docs/guides/first-service.md       # a service of your own, step by step'
+
+SIZE ?= coarse
+STEPS ?= 3
+.PHONY: pipe
+pipe: tools .venv/python-tools
+	$(CARGO) build --release --package fishplate
+	mkdir -p python/command/scripts
+	cd python && ../.venv/bin/maturin develop --quiet --release
+	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem --size $(SIZE) --steps $(STEPS)
 
 # --- test -----------------------------------------------------------------------------------------
 
@@ -113,6 +123,7 @@ python: tools .venv/python-tools
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
 	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests examples/steering/tests
+	$(VENV) -m pytest -q examples/pipe/problem/tests
 
 .venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
 	examples/pipe/install.sh
