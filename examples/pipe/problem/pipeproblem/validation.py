@@ -22,9 +22,9 @@ PIPE = PROBLEM.parent
 sys.path[:0] = [str(PIPE), str(PROBLEM / "programs")]
 
 import t4_to_t10  # noqa: E402  (its folder is told above, as of the others)
-from crack_front import front_of, read_deck, read_nodal  # noqa: E402
-from domain_integral import Solid, read_pressure, release_rates  # noqa: E402
-from fracture_mechanics import correlated, intensities  # noqa: E402
+from crack_front import read_deck, read_nodal  # noqa: E402
+from domain_integral import Solid, read_pressure  # noqa: E402
+from fracture_mechanics import along_front  # noqa: E402
 from pipedemo import chain, process, stress  # noqa: E402
 from pipedemo.case import Case as Cylinder  # noqa: E402
 from pipedemo.runner import Direct  # noqa: E402
@@ -95,10 +95,8 @@ def penny(folder: Path, loads: str, solid: Solid, temperature: dict[int, float] 
     (folder / "job.inp").write_text("\n".join(lines))
     program(folder, "ccx", "-i", "job")
     deck = read_deck(folder / "mesh.inp")
-    front = front_of(deck)
     moved = read_nodal(folder / "job.frd", "DISP", 3)
-    rates = release_rates(deck, front, solid, moved, temperature, read_pressure(folder / "pressure.inp", deck))
-    found = intensities(rates, correlated(deck, front, solid, moved), solid)
+    front, found = along_front(deck, solid, moved, temperature, read_pressure(folder / "pressure.inp", deck))
     return np.column_stack([np.arctan2(front.points[:, 1], front.points[:, 0]), found[:, 0]])
 
 
@@ -183,15 +181,13 @@ def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[
         (at / "pressure.inp").write_text(mechanics.uniform_pressure(pressure))
         program(at, "ccx", "-i", "job")
         deck = read_deck(at / "mesh.inp")
-        front = front_of(deck)
         solid = Solid(case.material.young, case.material.poisson)
         moved = read_nodal(at / "job.frd", "DISP", 3)
-        rates = release_rates(deck, front, solid, moved, None, read_pressure(at / "pressure.inp", deck))
-        found = intensities(rates, correlated(deck, front, solid, moved), solid)[:, 0]
+        front, found = along_front(deck, solid, moved, None, read_pressure(at / "pressure.inp", deck))
         deepest = np.hypot(*front.points[:, :2].T).argmin()
         triangles = sum(len(faces) for surface, faces in deck.surfaces.items() if not surface.endswith("B"))
         lines.append(
-            f"{name:<8} {triangles:>9,} {len(deck.elements):>8,} {len(deck.nodes):>8,} {found[deepest]:>12.1f} {found.max():>12.1f}"
+            f"{name:<8} {triangles:>9,} {len(deck.elements):>8,} {len(deck.nodes):>8,} {found[deepest, 0]:>12.1f} {found[:, 0].max():>12.1f}"
         )
     return lines
 

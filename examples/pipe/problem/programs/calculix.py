@@ -24,6 +24,8 @@ class Mesh:
     """Number and ten nodes a row, by ascending number."""
     surfaces: dict[str, np.ndarray]
     """Of each element surface: element and face (1 to 4) a row."""
+    sets: dict[str, np.ndarray]
+    """Of each node set: numbers of nodes."""
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:
         """The rows of nodes of these numbers."""
@@ -43,10 +45,11 @@ class Mesh:
 
 
 def read_mesh(path: Path) -> Mesh:
-    """Reads nodes, elements and element surfaces of an input deck; node sets are passed over."""
+    """Reads nodes, elements, element surfaces and node sets of an input deck."""
     nodes: list[str] = []
     elements: list[str] = []
     surfaces: dict[str, list[str]] = {}
+    sets: dict[str, list[str]] = {}
     into: list[str] | None = None
     with path.open(encoding="ascii") as lines:
         for line in lines:
@@ -64,6 +67,8 @@ def read_mesh(path: Path) -> Mesh:
                         into = elements
                     case "*SURFACE":
                         into = surfaces.setdefault(options["NAME"], [])
+                    case "*NSET":
+                        into = sets.setdefault(options["NSET"], [])
                     case _:
                         into = None
             elif into is not None:
@@ -78,30 +83,38 @@ def read_mesh(path: Path) -> Mesh:
             for name, rows in surfaces.items()
             if rows
         }
+        listed = {name: np.array(",".join(rows).split(","), dtype=int) for name, rows in sets.items() if rows}
     except ValueError as error:
         raise BadDeck(f"the mesh is not made of numbers: {error}") from None
     table, tets = table[table[:, 0].argsort()], tets[tets[:, 0].argsort()]
-    return Mesh(table[:, 0].astype(int), table[:, 1:], tets, found)
+    return Mesh(table[:, 0].astype(int), table[:, 1:], tets, found, listed)
 
 
-def read_temperatures(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The last temperatures of a result file (.frd, text): numbers of nodes, ascending, and K.
+def read_results(path: Path, name: str, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The last results of a name (DISP, STRESS, NDTEMP) in a result file (.frd, text): numbers of nodes, ascending, and
+    `width` values a row.
 
-    Numbers stand in fixed columns (cgx manual, "Nodal Results Block")."""
-    block: list[str] | None = None
+    Numbers stand in fixed columns, twelve characters each (cgx manual, "Nodal Results Block")."""
+    block: list[str] = []
     reading = False
     with path.open(encoding="ascii") as lines:
         for line in lines:
             if line.startswith(" -4"):
-                reading = line.split()[1] == "NDTEMP"
+                reading = line.split()[1] == name
                 block = [] if reading else block
             elif line.startswith(" -3"):
                 reading = False
-            elif reading and line.startswith(" -1") and block is not None:
+            elif reading and line.startswith(" -1"):
                 block.append(line)
     if not block:
-        raise BadDeck("the result has no temperatures (NDTEMP)")
+        raise BadDeck(f"the result has no {name}")
     nodes = np.array([line[3:13] for line in block], dtype=int)
-    temperatures = np.array([line[13:25] for line in block], dtype=float)
+    columns = [[line[13 + 12 * k : 25 + 12 * k] for k in range(width)] for line in block]
     order = nodes.argsort()
-    return nodes[order], temperatures[order]
+    return nodes[order], np.array(columns, dtype=float)[order]
+
+
+def read_temperatures(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The last temperatures of a result file: numbers of nodes, ascending, and K."""
+    nodes, temperatures = read_results(path, "NDTEMP", 1)
+    return nodes, temperatures[:, 0]

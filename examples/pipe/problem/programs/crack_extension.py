@@ -24,12 +24,12 @@ class BadFront(Exception):
     """The front can't be moved; the text says why."""
 
 
-def fitted(arc: np.ndarray, values: np.ndarray, degree: int) -> Chebyshev:
+def polynomial(arc: np.ndarray, values: np.ndarray, degree: int) -> Chebyshev:
     """The polynomial of that degree, or of the one that so many values can tell."""
     return Chebyshev.fit(arc, values, min(degree, len(arc) - 2), domain=(0.0, 1.0))
 
 
-def extended(points: np.ndarray, intensity: np.ndarray, growth: float, exponent: float) -> np.ndarray:
+def extension(points: np.ndarray, intensity: np.ndarray, growth: float, exponent: float) -> np.ndarray:
     """The moved front from wall to wall, POINTS - 2 points; `points` is x, y a row."""
     if len(points) < 5:
         raise BadFront(f"{len(points)} points on the front, at least 5 wanted")
@@ -38,18 +38,18 @@ def extended(points: np.ndarray, intensity: np.ndarray, growth: float, exponent:
         raise BadFront("two points of the front are the same")
     arc = np.append(0.0, np.cumsum(step)) / step.sum()
     # The ends lie on a free surface, where the root of the distance is not how strains grow: the others tell K there.
-    smooth = fitted(arc[1:-1], intensity[1:-1], 4)(arc)
+    smooth = polynomial(arc[1:-1], intensity[1:-1], 4)(arc)
     if smooth.max() <= 0:
         raise BadFront("K_I is nowhere positive: the crack is closed")
     amount = growth * (np.maximum(smooth, 0.0) / smooth.max()) ** exponent
-    along = np.column_stack([fitted(arc, values, DEGREE).deriv()(arc) for values in points.T])
+    along = np.column_stack([polynomial(arc, values, DEGREE).deriv()(arc) for values in points.T])
     ahead = np.column_stack([along[:, 1], -along[:, 0]]) / np.linalg.norm(along, axis=1)[:, None]
     # Away from the crack, which lies between the front and the chord of its ends.
     if np.sum(ahead * (points - (points[0] + points[-1]) / 2)) < 0:
         ahead = -ahead
     moved = points + amount[:, None] * ahead
     at = np.linspace(0.0, 1.0, POINTS - 2)
-    return np.column_stack([fitted(arc, values, DEGREE)(at) for values in moved.T])
+    return np.column_stack([polynomial(arc, values, DEGREE)(at) for values in moved.T])
 
 
 def into_bore(front: np.ndarray, mouth: float) -> np.ndarray:
@@ -96,7 +96,7 @@ def main() -> int:
     try:
         table = np.loadtxt(wanted.intensities, ndmin=2)
         mouth, outside = wanted.bend - wanted.inner, wanted.bend - wanted.outer
-        moved = extended(table[:, :2], table[:, 3], wanted.growth, wanted.exponent)
+        moved = extension(table[:, :2], table[:, 3], wanted.growth, wanted.exponent)
         front = into_bore(moved, mouth)
         depth, length, ligament = measures(front, mouth, outside)
         added = area(moved) - area(table[:, :2])

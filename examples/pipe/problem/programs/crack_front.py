@@ -4,13 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from calculix import BadDeck, read_mesh, read_results
 
 # Corners and mid-side nodes of the faces S1 to S4 of C3D10 (CalculiX 2.20 manual), seen from outside counter-clockwise.
 FACES = np.array([[0, 2, 1, 6, 5, 4], [0, 1, 3, 4, 8, 7], [1, 2, 3, 5, 9, 8], [2, 0, 3, 6, 7, 9]])
-
-
-class BadInput(Exception):
-    """A file is not what the program can take; the text says what is wrong where."""
 
 
 @dataclass(frozen=True)
@@ -25,59 +22,25 @@ class Deck:
     def faces(self, name: str) -> np.ndarray:
         """The faces of a surface, six nodes each, counter-clockwise seen from outside the element."""
         if name not in self.surfaces:
-            raise BadInput(f"the mesh has no surface {name}")
+            raise BadDeck(f"the mesh has no surface {name}")
         return np.array([np.array(self.elements[number])[FACES[side - 1]] for number, side in self.surfaces[name]])
 
 
 def read_deck(path: Path) -> Deck:
-    """Reads the mesh from a deck that t4_to_t10.py wrote."""
-    nodes, elements, sets, surfaces = {}, {}, {}, {}
-    kind, into = "", None
-    with open(path, encoding="ascii") as lines:
-        for line in lines:
-            if line.startswith("*"):
-                kind, *options = [word.strip() for word in line[1:].split(",")]
-                option = dict(word.split("=") for word in options)
-                into = {"NSET": sets, "SURFACE": surfaces}.get(kind, {}).setdefault(
-                    option.get("NSET") or option.get("NAME"), []
-                )
-            elif kind == "NODE":
-                number, *at = line.split(",")
-                nodes[int(number)] = np.array([float(word) for word in at])
-            elif kind == "ELEMENT":
-                number, *corners = map(int, line.split(","))
-                elements[number] = corners
-            elif kind == "NSET":
-                into.extend(map(int, line.split(",")))
-            elif kind == "SURFACE":
-                number, side = line.split(",")
-                into.append((int(number), int(side.strip()[1:])))
-    if not nodes or not elements:
-        raise BadInput(f"{path}: {len(nodes)} nodes and {len(elements)} elements")
-    return Deck(nodes, elements, sets, surfaces)
+    """Reads the mesh that t4_to_t10.py wrote."""
+    mesh = read_mesh(path)
+    return Deck(
+        dict(zip(mesh.nodes.tolist(), mesh.points, strict=True)),
+        {number: corners for number, *corners in mesh.elements.tolist()},
+        {name: nodes.tolist() for name, nodes in mesh.sets.items()},
+        {name: [(element, face) for element, face in rows.tolist()] for name, rows in mesh.surfaces.items()},
+    )
 
 
 def read_nodal(path: Path, name: str, width: int) -> dict[int, np.ndarray]:
-    """The last block `name` (DISP, STRESS, NDTEMP) of a .frd file, text: `width` numbers by node.
-
-    Numbers stand in fixed columns, twelve characters each (cgx manual, "Nodal Results Block").
-    """
-    found: dict[int, np.ndarray] = {}
-    inside = False
-    with open(path, encoding="ascii") as lines:
-        for line in lines:
-            key = line[:3]
-            if key == " -4":
-                inside = line.split()[1] == name
-                if inside:
-                    found = {}
-            elif key == " -3":
-                inside = False
-            elif inside and key == " -1":
-                found[int(line[3:13])] = np.array([float(line[13 + 12 * k : 25 + 12 * k]) for k in range(width)])
-    if not found:
-        raise BadInput(f"{path}: no results {name}")
-    return found
+    """The last results of a name (DISP, STRESS, NDTEMP) by node."""
+    nodes, values = read_results(path, name, width)
+    return dict(zip(nodes.tolist(), values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -119,7 +82,7 @@ def front_of(deck: Deck, marker: str = "5") -> Front:
         beside.setdefault(b, []).append(a)
     ends = sorted(node for node, others in beside.items() if len(others) == 1)
     if len(edges) < 3 or len(ends) not in (0, 2) or any(len(others) > 2 for others in beside.values()):
-        raise BadInput(f"the front has {len(edges)} edges and {len(ends)} ends: it is no line")
+        raise BadDeck(f"the front has {len(edges)} edges and {len(ends)} ends: it is no line")
     chain = [ends[0] if ends else min(beside)]
     before = 0
     while True:
@@ -129,7 +92,7 @@ def front_of(deck: Deck, marker: str = "5") -> Front:
         before = chain[-1]
         chain.append(min(following) if len(chain) == 1 else following[0])
     if len(chain) != len(beside):
-        raise BadInput("the front is in several pieces")
+        raise BadDeck("the front is in several pieces")
     closed = not ends
     at = np.array([deck.nodes[node] for node in chain])
     corner = np.array([[deck.nodes[node] for node in face] for face in faces])
@@ -164,7 +127,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1)[:, None]
 
 
-def nearest(front: Front, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def projection(front: Front, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The nearest place on the front's polygon of each point: distance, arc length, side, and part of that side."""
     begin, end = front.sides
     a, along = front.points[begin], front.points[end] - front.points[begin]

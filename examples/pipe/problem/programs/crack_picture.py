@@ -13,7 +13,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from crack_front import BadInput, read_deck, read_nodal
+from calculix import BadDeck
+from crack_front import read_deck, read_nodal
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
@@ -30,7 +31,7 @@ def field(result: Path) -> tuple[str, dict[int, float]]:
     """What colours the pipe: temperatures if there are any, else the largest principal stress."""
     try:
         return "temperature\nK", {node: row[0] for node, row in read_nodal(result, "NDTEMP", 1).items()}
-    except BadInput:
+    except BadDeck:
         stress = read_nodal(result, "STRESS", 6)
     xx, yy, zz, xy, yz, zx = np.array(list(stress.values())).T
     tensor = np.stack([xx, xy, zx, xy, yy, yz, zx, yz, zz], axis=1).reshape(-1, 3, 3)
@@ -147,7 +148,7 @@ def main() -> int:
         body(figure, wanted.mesh, wanted.result)
         growth(figure, np.loadtxt(wanted.history, ndmin=2), np.loadtxt(wanted.front, ndmin=2), wanted.mouth)
         figure.savefig(wanted.picture, format="png", metadata={"Software": None})
-    except (BadInput, OSError, ValueError, KeyError) as error:
+    except (BadDeck, OSError, ValueError, KeyError) as error:
         print(f"crack_picture: {error}", file=sys.stderr)
         return 1
     return 0

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from crack_front import FACES, BadInput, Deck, Front, nearest, unit
+from calculix import BadDeck
+from crack_front import FACES, Deck, Front, projection, unit
 
 RADIUS, CORE = 4.0, 1.0
 """The tube in which q falls to zero, and the one in which it is one: in mean edges of the front."""
@@ -66,8 +67,10 @@ def read_pressure(path: Path | None, deck: Deck) -> dict[tuple[int, int], float]
     found: dict[tuple[int, int], float] = {}
     kind = ""
     for line in path.read_text(encoding="ascii").splitlines() if path else ():
+        if line.startswith("**"):
+            continue
         if line.startswith("*"):
-            kind = "" if line.startswith("**") and not kind else line.split(",")[0].strip().upper()
+            kind = line.split(",")[0].strip().upper()
             continue
         words = [word.strip() for word in line.split(",")]
         if kind == "*DLOAD" and words[1].startswith("P"):
@@ -77,7 +80,7 @@ def read_pressure(path: Path | None, deck: Deck) -> dict[tuple[int, int], float]
         elif words == [""]:
             continue
         else:
-            raise BadInput(f"{path}: {line!r} is no pressure on a face")
+            raise BadDeck(f"{path}: {line!r} is no pressure on a face")
         for face in faces:
             found[face] = found.get(face, 0.0) + float(load)
     return found
@@ -101,7 +104,7 @@ def release_rates(
     shift = np.array([[displacement[node] for node in row] for row in nodes])
     value, by, jacobian = gradients(points, GAUSS)
     if (jacobian <= 0).any():
-        raise BadInput(f"{(jacobian <= 0).any(axis=1).sum()} elements at the front are inside out")
+        raise BadDeck(f"{(jacobian <= 0).any(axis=1).sum()} elements at the front are inside out")
     slope = np.einsum("nai,ngak->ngik", shift, by)
     strain = (slope + slope.swapaxes(2, 3)) / 2
     heating = np.zeros((len(inside), len(GAUSS), 3))
@@ -141,7 +144,7 @@ def extensions(deck: Deck, front: Front, edge: float) -> dict[int, np.ndarray]:
     at = np.array([deck.nodes[node] for node in corners])
     near = ((at > front.points.min(axis=0) - RADIUS * edge) & (at < front.points.max(axis=0) + RADIUS * edge)).all(axis=1)
     corners, at = [node for node, is_near in zip(corners, near, strict=True) if is_near], at[near]
-    r, arc, side, part = nearest(front, at)
+    r, arc, side, part = projection(front, at)
     fall = np.clip((RADIUS - r / edge) / (RADIUS - CORE), 0.0, 1.0)
     begin, end = front.sides
     ahead = unit(front.ahead[begin[side]] * (1 - part)[:, None] + front.ahead[end[side]] * part[:, None])

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Stress intensities along a crack's front. Ours; no third party's.
 
-How large they are tells the energy release rate G, a domain integral (domain_integral.py):
-G = (K_I^2 + K_II^2) / E' + K_III^2 / 2 G_shear. How they share it, and their signs, tells displacement correlation: close to the front the sides of a crack are displaced against each other by
+How large they are tells the energy release rate, a domain integral (domain_integral.py), which is
+(K_I^2 + K_II^2) / E' + K_III^2 / 2 G. How they share it, and their signs, tells displacement correlation: close to the
+front the sides of a crack are displaced against each other by
 
     opening  8 K_I  / E' sqrt(r / 2 pi)      sliding  8 K_II / E' sqrt(r / 2 pi)
     tearing  4 K_III / G sqrt(r / 2 pi)      with E' = E / (1 - nu^2), G = E / 2 (1 + nu)
@@ -17,7 +18,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from crack_front import BadInput, Deck, Front, front_of, nearest, read_deck, read_nodal
+from calculix import BadDeck
+from crack_front import Deck, Front, front_of, projection, read_deck, read_nodal
 from domain_integral import Solid, read_pressure, release_rates
 
 REACH = 3.0
@@ -31,14 +33,14 @@ def pairs(deck: Deck, marker: str = "5") -> list[tuple[int, int]]:
     return [(a, b) for a, b in found if a != b]
 
 
-def correlated(deck: Deck, front: Front, solid: Solid, displacement: dict[int, np.ndarray]) -> np.ndarray:
+def displacement_correlation(deck: Deck, front: Front, solid: Solid, displacement: dict[int, np.ndarray]) -> np.ndarray:
     """K_I, K_II, K_III at each node of the front by displacement correlation, MPa sqrt(mm)."""
     couples = pairs(deck)
     try:
         jump = np.array([displacement[a] - displacement[b] for a, b in couples])
     except KeyError as missing:
-        raise BadInput(f"the results have no displacement of node {missing}") from None
-    r, arc, side, part = nearest(front, np.array([deck.nodes[a] for a, _ in couples]))
+        raise BadDeck(f"the results have no displacement of node {missing}") from None
+    r, arc, side, part = projection(front, np.array([deck.nodes[a] for a, _ in couples]))
     begin, end = front.sides
 
     def across(rows: np.ndarray) -> np.ndarray:
@@ -77,6 +79,19 @@ def intensities(rates: np.ndarray, shares: np.ndarray, solid: Solid) -> np.ndarr
     return shares * np.sqrt(np.maximum(rates, 0.0) / released)[:, None]
 
 
+def along_front(
+    deck: Deck,
+    solid: Solid,
+    displacement: dict[int, np.ndarray],
+    temperature: dict[int, float] | None,
+    pressure: dict[tuple[int, int], float],
+) -> tuple[Front, np.ndarray]:
+    """The front, and K_I, K_II, K_III at each of its nodes, MPa sqrt(mm)."""
+    front = front_of(deck)
+    rates = release_rates(deck, front, solid, displacement, temperature, pressure)
+    return front, intensities(rates, displacement_correlation(deck, front, solid, displacement), solid)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("mesh", type=Path, help="the mesh as t4_to_t10.py writes it")
@@ -91,15 +106,13 @@ def main() -> int:
     solid = Solid(wanted.young, wanted.poisson, wanted.expansion, wanted.reference)
     try:
         deck = read_deck(wanted.mesh)
-        front = front_of(deck)
         displacement = read_nodal(wanted.result, "DISP", 3)
         temperature = None
         if wanted.expansion:
             temperature = {node: row[0] for node, row in read_nodal(wanted.result, "NDTEMP", 1).items()}
         pressure = read_pressure(wanted.pressure, deck)
-        rates = release_rates(deck, front, solid, displacement, temperature, pressure)
-        found = intensities(rates, correlated(deck, front, solid, displacement), solid)
-    except (BadInput, OSError, ValueError) as error:
+        front, found = along_front(deck, solid, displacement, temperature, pressure)
+    except (BadDeck, OSError, ValueError) as error:
         print(f"fracture_mechanics: {error}", file=sys.stderr)
         return 1
     np.savetxt(wanted.table, np.column_stack([front.points, found]), fmt="%.9g")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import t4_to_t10
-from crack_extension import BadFront, extended, into_bore, measures
-from crack_front import front_of, nearest, read_deck
+from crack_extension import BadFront, extension, into_bore, measures
+from crack_front import front_of, projection, read_deck
 from domain_integral import Solid, read_pressure
 from fracture_mechanics import intensities
 from pipeproblem import mechanics
@@ -150,7 +150,7 @@ def test_the_fronts_directions(front):
     assert np.abs(line.tangent[:, 1]) == pytest.approx(1)
     above = np.mean([deck.nodes[n][2] for nodes in deck.faces("SURFACE_5A") for n in nodes])
     assert above == SIDE / 2 and np.abs(line.normal[:, 2]) == pytest.approx(1)
-    r, arc, side, part = nearest(line, np.array([[1.0, 1.25, 2.0]]))
+    r, arc, side, part = projection(line, np.array([[1.0, 1.25, 2.0]]))
     assert r[0] == pytest.approx(1) and min(arc[0], SIDE - arc[0]) == pytest.approx(1.25)
     assert 0 <= part[0] <= 1 and 0 <= side[0] < SIDE
 
@@ -192,20 +192,20 @@ def circle(depth=4.0, points=15):
 
 
 def test_an_even_k_moves_the_front_evenly():
-    moved = extended(circle(), np.full(15, 100.0), growth=1.0, exponent=3)
+    moved = extension(circle(), np.full(15, 100.0), growth=1.0, exponent=3)
     assert np.hypot(moved[:, 0] - MOUTH, moved[:, 1]) == pytest.approx(5, abs=0.05)
 
 
 def test_the_front_moves_as_a_power_of_k():
     k = 50 + 50 * np.sin(np.linspace(0, np.pi, 15))
-    moved = extended(circle(), k, growth=1.0, exponent=2)
+    moved = extension(circle(), k, growth=1.0, exponent=2)
     away = np.hypot(moved[:, 0] - MOUTH, moved[:, 1]) - 4
     assert away.max() == pytest.approx(1, abs=0.05)
     assert away[[0, -1]] == pytest.approx(0.25, abs=0.06)
 
 
 def test_the_front_is_continued_into_the_bore():
-    front = into_bore(extended(circle(), np.full(15, 100.0), 1.0, 2), MOUTH)
+    front = into_bore(extension(circle(), np.full(15, 100.0), 1.0, 2), MOUTH)
     assert (np.hypot(*front[[0, -1]].T) > MOUTH).all()
     assert (np.hypot(*front[1:-1].T) < MOUTH).all()
     depth, length, ligament = measures(front, MOUTH, OUTSIDE)
@@ -215,9 +215,9 @@ def test_the_front_is_continued_into_the_bore():
 
 def test_a_closed_crack_does_not_grow():
     with pytest.raises(BadFront, match="closed"):
-        extended(circle(), np.full(15, -1.0), 1.0, 2)
+        extension(circle(), np.full(15, -1.0), 1.0, 2)
     with pytest.raises(BadFront, match="at least 5"):
-        extended(circle(points=4), np.full(4, 1.0), 1.0, 2)
+        extension(circle(points=4), np.full(4, 1.0), 1.0, 2)
 
 
 def test_the_deck_is_loaded_as_it_was_told():
