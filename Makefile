@@ -27,7 +27,7 @@ endef
 
 .PHONY: help
 help:
-	@echo 'make demo    host real programs as services and solve a pipe under pressure with them'
+	@echo 'make demo    solve a pipe under pressure with programs as services; an MPI program across two sites'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
 	@echo 'make soak    a workflow, its servers and programs killed 300 times, about 10 minutes'
@@ -42,9 +42,12 @@ help:
 
 .PHONY: demo
 demo: tools
-	$(CARGO) build --release --package fishplate
+	$(call need,openssl,openssl,the certificate of two sites)
+	$(CARGO) build --release --package fishplate --package fishplate-mpi
 	examples/pipe/install.sh
 	$(VENV) examples/pipe/demo.py --fishplate $(RELEASE_BINARY)
+	@echo
+	$(VENV) examples/moldyn/demo.py --fishplate $(RELEASE_BINARY)
 	@echo
 	@echo 'What to try next, with the program that was just built:'
 	@echo '  export PATH="$(CURDIR)/target/release:$$PATH"'
@@ -95,16 +98,19 @@ generated: binary
 
 .PHONY: examples
 examples: tools
+	$(call need,openssl,openssl,the certificate of two sites)
 	examples/pipe/install.sh
+	$(CARGO) build --quiet --package fishplate --package fishplate-mpi
 	$(VENV) -m pytest -q examples/pipe/tests
+	$(VENV) -m pytest -q examples/moldyn/tests
 
 # The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
 .PHONY: python
 python: tools python-package
-	$(CARGO) build --quiet --package fishplate --package fishplate-example-functions
+	$(CARGO) build --quiet --package fishplate --package fishplate-mpi --package fishplate-example-functions
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
-	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests
+	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests examples/steering/tests
 
 .PHONY: python-package
 python-package: tools .venv/python-tools

@@ -14,7 +14,7 @@ SERVICE
 venv/bin/fishplate check scale.toml || { venv/bin/fishplate help check >&2; exit 1; }
 venv/bin/fishplate serve scale.toml --listen 127.0.0.1:0 --data data > told 2> log &
 server=$!
-until grep -q '^scale ' told; do
+until grep -qs '^scale ' told; do
     kill -0 "$server" || { cat log >&2; exit 1; }
     sleep 0.1
 done

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ try:
     from pipedemo.case import SIZES, Case
     from pipedemo.process import Failed
     from pipedemo.runner import Direct, Services
-    from pipedemo.server import Server
+    from pipedemo.server import Server, fishplate_binary
 except ModuleNotFoundError as missing:
     sys.exit(f"{missing}: {INSTALL}")
 
@@ -82,24 +81,6 @@ def case_of(chosen: argparse.Namespace) -> tuple[Case, int | None]:
     return case, size
 
 
-def fishplate_binary(chosen: Path | None) -> Path:
-    """The binary to drive."""
-    places = (
-        [chosen]
-        if chosen
-        else [ROOT / "target" / kind / "fishplate" for kind in ("release", "debug")]
-    )
-    for place in places:
-        if place.is_file() and os.access(place, os.X_OK):
-            return place.resolve()
-    found = None if chosen else shutil.which("fishplate")
-    if found is None:
-        raise Failed(
-            "no fishplate binary: please build it (cargo build --release) or name it (--fishplate)"
-        )
-    return Path(found)
-
-
 def solve(case: Case, runners: dict, folder: Path, repeat: int):
     """The whole chain: the result file, the mesh's size, and the times of the components."""
     rows = []
@@ -136,7 +117,7 @@ def demo(chosen: argparse.Namespace) -> None:
             for name, url in server.urls.items():
                 say(f"  {name} {url}")
             runners["service"] = Services(binary, server.urls)
-        stack.callback(undisturbed)
+        stack.callback(process.undisturbed)
         result, counts, rows = solve(case, runners, folder / "runs", chosen.repeat)
         say("reading the stresses")
         field = stress.read_frd(result)
@@ -155,21 +136,8 @@ def demo(chosen: argparse.Namespace) -> None:
         say(f"figures: {chosen.output / 'pipe.json'}")
 
 
-def undisturbed() -> None:
-    """Cleaning up is not interrupted, not even by a second Ctrl-C."""
-    for number in process.ENDING:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def interrupted(number, _) -> None:
-    """Ends the demo by way of its cleaning up."""
-    undisturbed()
-    raise SystemExit(128 + number)
-
-
 def main() -> int:
-    for number in process.ENDING:
-        signal.signal(number, interrupted)
+    process.end_by_signals()
     try:
         demo(options())
     except (Failed, ValueError, OSError) as error:

@@ -6,7 +6,7 @@
 pub mod manager;
 pub mod server;
 
-pub use manager::{DomainPlan, EndedRank, Instances, Manager, RankOutput};
+pub use manager::{DomainEvent, DomainPlan, EndedRank, Instances, Manager, RankOutput};
 pub use server::{DomainServer, Member, RankState};
 
 use crate::error::Error;

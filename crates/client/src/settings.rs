@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::CallOptions;
+use fishplate_data::policy::PolicySettings;
 use fishplate_wire::{ArrayForm, Packaging, SoapVersion, WireLimits};
 
 use crate::credentials::Credentials;
@@ -38,6 +39,9 @@ pub struct Settings {
     pub retry: Retry,
     /// Limits on answers.
     pub limits: WireLimits,
+    /// Which addresses may be reached, for who acts on the word of others; `None`: all, because whoever runs us may reach
+    /// whatever this machine reaches.
+    pub policy: Option<PolicySettings>,
 }
 
 impl Settings {
@@ -92,6 +96,7 @@ impl Default for Settings {
             address: None,
             retry: Retry::default(),
             limits: WireLimits::default(),
+            policy: None,
         }
     }
 }

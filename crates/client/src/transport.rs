@@ -5,7 +5,8 @@ use std::sync::Arc;
 use fishplate_contract::{Fault, FaultCode};
 use fishplate_data::http::tls::{TlsError, Trust};
 use fishplate_data::http::{Client, ClientError, ResponseBody, SystemAddresses};
-use fishplate_data::transfer::{TransferError, TransferSettings, root_cause};
+use fishplate_data::policy::Policy;
+use fishplate_data::transfer::{Addresses, TransferError, TransferSettings, root_cause};
 use http::{Request, Response, Uri, header};
 use http_body_util::{BodyExt, Limited};
 
@@ -22,8 +23,7 @@ const REDIRECTS: usize = 5;
 /// What comes of an answer.
 pub(crate) type IncomingBody = ResponseBody<SegmentBody>;
 
-/// The HTTP client of one service. Whoever runs us may reach whatever this machine reaches: no address
-/// is forbidden.
+/// The HTTP client of one service.
 pub(crate) struct Transport {
     client: Client<SegmentBody>,
     credentials: CredentialLookup,
@@ -34,7 +34,10 @@ impl Transport {
     pub(crate) fn new(settings: &Settings, url: &Uri) -> Self {
         let trust = Trust::of(settings.ca_file.clone());
         let interim = TransferSettings::default().interim;
-        let addresses = Arc::new(SystemAddresses);
+        let addresses: Arc<dyn Addresses> = match &settings.policy {
+            Some(policy) => Arc::new(Policy::new(policy.clone())),
+            None => Arc::new(SystemAddresses),
+        };
         let address = settings.address.as_deref().and_then(|url| location::parse(url).ok());
         let named = [url.clone()].into_iter().chain(address);
         Self {

@@ -76,6 +76,11 @@ pub trait FileHandle: Send + Sync + Debug {
         false
     }
 
+    /// XXH3 (64 bits) of the bytes, if whoever wrote them took it on the way: nobody has to read them for it.
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
+
     /// Called by whoever moved the file away or took charge of it: dropping no longer frees it.
     /// Nobody does that to a file that is shared.
     fn keep(&self);

@@ -102,6 +102,8 @@ enum Command {
     #[command(hide = true)]
     Function(function::FunctionArgs),
     #[command(hide = true)]
+    DomainManager(domain::service::ManagerArgs),
+    #[command(hide = true)]
     Manuals(manuals::ManualsArgs),
     #[command(hide = true)]
     RunPlan(run_plan::RunPlanArgs),
@@ -152,6 +154,7 @@ impl Command {
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
+            Self::DomainManager(args) => return domain::service::run(args),
             Self::Manuals(args) => return manuals::run(&args),
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),
@@ -229,6 +232,7 @@ impl Command {
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)
+            | Self::DomainManager(_)
             | Self::Manuals(_)
             | Self::RunPlan(_)
             | Self::Run(_)

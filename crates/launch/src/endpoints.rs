@@ -9,20 +9,27 @@ use tempfile::NamedTempFile;
 
 /// It has its name once it is whole; only its owner may read it, because the credential is in it.
 #[derive(Debug)]
-pub(crate) struct EndpointsFile {
+pub struct EndpointsFile {
     file: NamedTempFile,
     path: PathBuf,
 }
 
 impl EndpointsFile {
-    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+    /// One of that name, which is not there before [`EndpointsFile::write`].
+    ///
+    /// # Errors
+    /// Its directory can't be written to.
+    pub fn new(path: &Path) -> io::Result<Self> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
         Ok(Self { file, path: path.to_owned() })
     }
 
     /// Tells of a domain whose ranks are at these addresses.
-    pub(crate) fn write(
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write(
         mut self,
         domain: DomainId,
         credential: &Credential,
@@ -31,7 +38,7 @@ impl EndpointsFile {
         let told = serde_json::json!({
             "domain": domain.to_string(),
             "credential": credential.reveal(),
-            "ranks": addresses.iter().map(Address::to_string).collect::<Vec<_>>(),
+            "ranks": addresses.iter().map(Address::endpoint).collect::<Vec<_>>(),
         });
         writeln!(self.file, "{told:#}")?;
         self.file.persist(&self.path)?;

@@ -8,21 +8,23 @@
 //! - `process`: a rank's process; `descendants`: all that it started; `open_files`: how many the launcher may have
 //! - `rendezvous`: the launcher's side of [`fishplate_ranks::launch::rendezvous`]
 //! - [`output`]: whole lines of all ranks, with labels
+//! - [`endpoints`]: the file by which SOAP clients find the ranks
 //! - [`library`]: where `libmpi_abi.so.1` is
 //!
 //! No runtime, no threads. A program that passes no messages is started likewise.
 
+pub mod endpoints;
 pub mod launch;
 pub mod launcher;
 pub mod library;
 pub mod output;
 
 mod descendants;
-mod endpoints;
 mod open_files;
 mod process;
 mod rendezvous;
 
+pub use endpoints::EndpointsFile;
 pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report};
 pub use launcher::run;
 pub use output::Sink;

@@ -45,6 +45,20 @@ impl Wait {
     }
 }
 
+/// `waits 12.3 s in recv from 3 tag 7`.
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let under_way = if self.moving { ", which is under way" } else { "" };
+        write!(f, "waits {:.1} s in {}{under_way}", self.time().as_secs_f64(), self.call)?;
+        // A call that names its one rank says it already.
+        if self.all && !self.ranks.is_empty() {
+            let ranks: Vec<String> = self.ranks.iter().map(Rank::to_string).collect();
+            write!(f, ", for {}", ranks.join(" and "))?;
+        }
+        Ok(())
+    }
+}
+
 /// What a rank exchanged with another, since the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {

@@ -275,6 +275,33 @@ impl Domains {
         self.with(domain, owner, |entry| Ok(entry.members.clone()))
     }
 
+    /// The domains of an owner, with their ranks that were started here.
+    pub fn of(&self, owner: &Principal) -> Vec<(DomainId, BTreeMap<Rank, Member>)> {
+        let all = self.lock();
+        let own =
+            all.iter().filter(|(_, entry)| entry.owner == *owner && !entry.members.is_empty());
+        let mut own: Vec<_> = own.map(|(id, entry)| (*id, entry.members.clone())).collect();
+        own.sort_by_key(|(id, _)| *id.as_bytes());
+        own
+    }
+
+    /// Where each rank of a domain is, for the ranks that were started here, as far as that is known.
+    ///
+    /// # Errors
+    /// It is not here, or another's.
+    pub fn addresses(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+    ) -> Result<Vec<Option<Address>>, Fault> {
+        self.with(domain, owner, |entry| {
+            Ok(match entry.answer.borrow().as_ref() {
+                Some(ServerMessage::Ranks(all)) => all.iter().cloned().map(Some).collect(),
+                _ => vec![None; entry.ranks.unwrap_or_default() as usize],
+            })
+        })
+    }
+
     /// Tells the ranks that were started here where all are.
     ///
     /// # Errors

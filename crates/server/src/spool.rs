@@ -1,13 +1,14 @@
 //! Payloads on their way in. Wire queues what is to be written; the driver of a body has it
 //! written beside the runtime, one batch while the next is being read.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, FileHandle, Payload};
@@ -16,6 +17,7 @@ use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::process;
 use fishplate_wire::SpoolSink;
 use tokio::task::JoinHandle;
+use xxhash_rust::xxh3::Xxh3;
 
 /// What is queued before it is written.
 const BATCH: usize = 1 << 20;
@@ -134,7 +136,8 @@ impl SpoolDirectory {
             path: self.path.join(number.to_string()),
             len: AtomicU64::new(0),
             kept: AtomicBool::new(false),
-            file: Mutex::new(None),
+            open: Mutex::new(None),
+            fingerprint: OnceLock::new(),
             _directory: Arc::clone(self),
         })
     }
@@ -184,8 +187,22 @@ struct SpooledPayload {
     len: AtomicU64,
     kept: AtomicBool,
     // Held open between batches; closed when the message has been read.
-    file: Mutex<Option<File>>,
+    open: Mutex<Option<OpenFile>>,
+    /// What is known of its bytes when it has been closed.
+    fingerprint: OnceLock<u64>,
     _directory: Arc<SpoolDirectory>,
+}
+
+/// A file that is being written, and the digest of what it has.
+struct OpenFile {
+    file: File,
+    digest: Xxh3,
+}
+
+impl fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OpenFile").field(&self.file).finish()
+    }
 }
 
 impl FileHandle for SpooledPayload {
@@ -195,6 +212,10 @@ impl FileHandle for SpooledPayload {
 
     fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
+    }
+
+    fn fingerprint(&self) -> Option<u64> {
+        self.fingerprint.get().copied()
     }
 
     fn keep(&self) {
@@ -286,7 +307,9 @@ impl Spooler {
     pub async fn finish(&mut self) -> io::Result<()> {
         self.flush().await?;
         for spooled in self.opened.drain(..) {
-            *lock(&spooled.file) = None;
+            if let Some(written) = lock(&spooled.open).take() {
+                let _ = spooled.fingerprint.set(written.digest.digest());
+            }
         }
         Ok(())
     }
@@ -314,14 +337,17 @@ fn write_batch(batch: &[(Arc<SpooledPayload>, Bytes)]) -> io::Result<()> {
         let run = rest.iter().take_while(|(other, _)| Arc::ptr_eq(other, spooled)).count();
         let mut slices: Vec<IoSlice<'_>> =
             rest[..run].iter().map(|(_, data)| IoSlice::new(data)).collect();
-        let mut open = lock(&spooled.file);
-        let file = match &mut *open {
-            Some(file) => file,
-            none => none.insert(
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&spooled.path)?,
-            ),
+        let mut open = lock(&spooled.open);
+        let written = match &mut *open {
+            Some(written) => written,
+            none => {
+                let mut options = OpenOptions::new();
+                let file = options.write(true).create_new(true).mode(0o600).open(&spooled.path)?;
+                none.insert(OpenFile { file, digest: Xxh3::new() })
+            }
         };
-        write_all_vectored(file, &mut slices)?;
+        rest[..run].iter().for_each(|(_, data)| written.digest.update(data));
+        write_all_vectored(&mut written.file, &mut slices)?;
         rest = &rest[run..];
     }
     Ok(())
@@ -350,6 +376,7 @@ mod tests {
 
     use fishplate_data::stream::pipe;
     use tokio::time::timeout;
+    use xxhash_rust::xxh3::xxh3_64;
 
     use super::*;
 
@@ -375,6 +402,8 @@ mod tests {
             chunk.len() == 70_000 && chunk.iter().all(|byte| usize::from(*byte) == n)
         }));
         assert_eq!(fs::read(two.path()).unwrap(), [b'x'; 50]);
+        // The writer knows what a reader would find.
+        assert_eq!(one.fingerprint(), Some(xxh3_64(&bytes)));
         let (gone, kept) = (one.path().to_owned(), two.path().to_owned());
         two.keep();
         drop((one, two));

@@ -9,11 +9,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends the demo; see `demo.interrupted`."""
+"""What ends a demo."""
 
 
 class Failed(Exception):
     """A program or a call did not do its work; the text says what it said."""
+
+
+def end_by_signals() -> None:
+    """Has a signal end the demo by way of its cleaning up."""
+
+    def interrupted(number, _) -> None:
+        undisturbed()
+        raise SystemExit(128 + number)
+
+    for number in ENDING:
+        signal.signal(number, interrupted)
+
+
+def undisturbed() -> None:
+    """Cleaning up is not interrupted, not even by a second Ctrl-C."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def run(words, folder: Path, stdout: Path, stderr: Path, environment=None) -> int:

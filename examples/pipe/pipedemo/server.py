@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -12,23 +13,43 @@ from .process import Failed
 
 READY_WITHIN = 60.0  # seconds
 GONE_WITHIN = 10.0  # seconds
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def fishplate_binary(chosen: Path | None) -> Path:
+    """The binary to drive."""
+    places = (
+        [chosen]
+        if chosen
+        else [ROOT / "target" / kind / "fishplate" for kind in ("release", "debug")]
+    )
+    for place in places:
+        if place.is_file() and os.access(place, os.X_OK):
+            return place.resolve()
+    found = None if chosen else shutil.which("fishplate")
+    if found is None:
+        raise Failed(
+            "no fishplate binary: please build it (cargo build --release) or name it (--fishplate)"
+        )
+    return Path(found)
 
 
 class Server:
     """`fishplate serve` of some service files; use it in a `with`."""
 
-    def __init__(self, fishplate: Path, service_files: list[Path], folder: Path, environment):
+    def __init__(self, fishplate: Path, service_files: list[Path], folder: Path, environment, options=()):
         self.fishplate = fishplate
         self.service_files = service_files
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.environment = environment
+        self.options = [str(option) for option in options]
         self.process = None
         self.urls: dict[str, str] = {}
 
     def __enter__(self) -> "Server":
         words = [str(self.fishplate), "serve", *map(str, self.service_files)]
-        words += ["--listen", "127.0.0.1:0", "--data", str(self.data)]
+        words += ["--listen", "127.0.0.1:0", "--data", str(self.data), *self.options]
         try:
             with self.log.open("wb") as log, process.signals_held():
                 self.process = subprocess.Popen(

@@ -12,8 +12,7 @@ use crate::error::Error;
 use crate::meter::Meter;
 use crate::settings::{Retry, Settings};
 
-/// Transports with connections that are kept. Whoever runs us may reach whatever this machine
-/// reaches: no address is forbidden.
+/// Transports with connections that are kept.
 #[derive(Clone, Debug)]
 pub struct Sources {
     transports: Transports,
@@ -41,7 +40,8 @@ impl Sources {
             ..TransferSettings::default()
         };
         let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|block| block.parse().ok());
-        let policy = PolicySettings { allow_private: true, networks: everywhere.collect() };
+        let any = || PolicySettings { allow_private: true, networks: everywhere.collect() };
+        let policy = settings.policy.clone().unwrap_or_else(any);
         let addresses = Arc::new(Policy::new(policy));
         let mut transports = Transports::new()
             .with(Http::new(&bounds, Arc::clone(&addresses) as _))

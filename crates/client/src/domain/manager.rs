@@ -112,6 +112,15 @@ pub struct RankOutput {
     pub text: String,
 }
 
+/// What is told while a domain runs.
+#[derive(Clone, Debug)]
+pub enum DomainEvent {
+    /// All ranks have joined; where each is reached by who is not on its server.
+    Joined(Vec<String>),
+    /// A rank wrote something.
+    Output(RankOutput),
+}
+
 /// A rank that has ended.
 #[derive(Clone, Debug)]
 pub struct EndedRank {
@@ -193,14 +202,14 @@ impl Manager {
     /// See [`DomainError`].
     pub async fn run(
         &self,
-        tell: &mpsc::Sender<RankOutput>,
+        tell: &mpsc::Sender<DomainEvent>,
     ) -> Result<Vec<EndedRank>, DomainError> {
         self.reserve().await?;
         let started = self.start().await?;
         let progress = Mutex::default();
         tokio::select! {
             ended = self.follow(&started, &progress, tell) => ended,
-            error = self.connect(&progress) => Err(error),
+            error = self.connect(&progress, tell) => Err(error),
         }
     }
 
@@ -278,7 +287,11 @@ impl Manager {
     }
 
     /// Tells all servers where all ranks are, once all have joined, and goes on looking who has; gives errors only.
-    async fn connect(&self, progress: &Mutex<Progress>) -> DomainError {
+    async fn connect(
+        &self,
+        progress: &Mutex<Progress>,
+        tell: &mpsc::Sender<DomainEvent>,
+    ) -> DomainError {
         let mut pause = FIRST_LOOK;
         let mut addresses = BTreeMap::new();
         while addresses.len() < self.ranks as usize {
@@ -304,6 +317,11 @@ impl Manager {
             && !lock(progress).ending
         {
             return error;
+        }
+        if addresses.len() == self.ranks as usize {
+            let reached = |at: Reached| at.gateway.unwrap_or(at.address);
+            let reached = addresses.into_values().map(reached).collect();
+            let _ = tell.send(DomainEvent::Joined(reached)).await;
         }
         std::future::pending().await
     }
@@ -342,7 +360,7 @@ impl Manager {
         &self,
         started: &[StartedRank],
         progress: &Mutex<Progress>,
-        tell: &mpsc::Sender<RankOutput>,
+        tell: &mpsc::Sender<DomainEvent>,
     ) -> Result<Vec<EndedRank>, DomainError> {
         let mut running: FuturesUnordered<_> =
             started.iter().map(|of| self.follow_rank(of, tell)).collect();
@@ -379,7 +397,7 @@ impl Manager {
     async fn follow_rank(
         &self,
         started: &StartedRank,
-        tell: &mpsc::Sender<RankOutput>,
+        tell: &mpsc::Sender<DomainEvent>,
     ) -> Result<EndedRank, DomainError> {
         let StartedRank { rank, part, job } = *started;
         let part = &self.parts[part];
@@ -394,7 +412,8 @@ impl Manager {
                 if !page.text.is_empty() {
                     is_new = true;
                     // Whom nobody listens to any more goes on.
-                    let _ = tell.send(RankOutput { rank, stream: *stream, text: page.text }).await;
+                    let written = RankOutput { rank, stream: *stream, text: page.text };
+                    let _ = tell.send(DomainEvent::Output(written)).await;
                 }
             }
             if is_new {

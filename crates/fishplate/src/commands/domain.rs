@@ -3,6 +3,7 @@
 pub(super) mod file;
 mod mpfl;
 pub(super) mod running;
+pub(crate) mod service;
 mod status;
 
 use std::path::PathBuf;
@@ -13,13 +14,14 @@ use anyhow::Result;
 use clap::Subcommand;
 use fishplate_client::Settings;
 use fishplate_client::domain::DomainServer;
-use fishplate_ranks::DomainId;
 use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::{Credential, DomainId};
 use serde_json::json;
 
 use self::running::DomainRun;
 use self::status::StatusArgs;
 use super::client::{ConnectionArgs, duration, run_interruptible};
+use super::run::soap_if_told;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::UsageError;
@@ -109,6 +111,10 @@ pub(crate) struct HowArgs {
     /// Put the results of each rank into DIR/RANK
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    /// Write domain, credential and addresses for SOAP clients there once all have joined, as JSON that only you can read; with
+    /// --transport soap
+    #[arg(long, value_name = "FILE")]
+    pub(crate) endpoints: Option<PathBuf>,
     /// Have ranks of different servers reach each other at ports of their own, not through their servers' ports
     #[arg(long)]
     direct: bool,
@@ -137,6 +143,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
     match &args.verb {
         DomainCommand::Run(args) => {
             let run = DomainRun {
+                id: DomainId::random()?,
+                credential: Credential::random()?,
                 parts: file::read(&args.file)?,
                 settings: args.reach.settings()?,
                 transport: TransportKind::from_name(&args.transport).unwrap_or(TransportKind::Tcp),
@@ -145,6 +153,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
                 time: None,
                 how: args.how.clone(),
             };
+            soap_if_told(run.how.endpoints.as_deref(), run.transport)?;
             running::run(run, output)
         }
         DomainCommand::Status(args) => {

@@ -208,13 +208,18 @@ impl HostingArgs {
         data.pool = self.pool.as_ref().map(absolute).transpose().context("--pool")?;
         data.uploads = !self.no_uploads;
         data.sessions = !self.no_sessions;
-        data.allow_private = self.allow_private;
-        let network = |text: &String| text.parse().context("--allow-network");
-        data.networks = self.allow_network.iter().map(network).collect::<Result<_, _>>()?;
+        (data.allow_private, data.networks) = self.networks()?;
         data.file_roots = self.file_root.iter().map(absolute).collect::<Result<_, _>>()?;
         data.transfers =
             self.transfers.as_ref().map(absolute).transpose().context("--transfers")?;
         Ok(())
+    }
+
+    /// Which addresses may be asked beside the public ones: private ones, and those of networks.
+    pub(crate) fn networks(&self) -> anyhow::Result<(bool, Vec<Network>)> {
+        let network = |text: &String| text.parse().context("--allow-network");
+        let networks = self.allow_network.iter().map(network).collect::<Result<_, _>>()?;
+        Ok((self.allow_private, networks))
     }
 
     /// Where jobs are kept and what runs them: chosen here, in [`store`], and in [`executor`].

@@ -1,7 +1,7 @@
 //! `fishplate run -n N PROGRAM`: the ranks of a domain on this machine, as `mpiexec` starts them.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use fishplate_contract::{Limit, LimitSetting};
 use fishplate_formats::units;
 use fishplate_launch::{Cause, Launch, Program, Report, library};
 use fishplate_ranks::launch::TransportKind;
-use fishplate_ranks::settings;
 use fishplate_ranks::transport::tls::CA_FILE;
+use fishplate_ranks::{Credential, DomainId, settings};
 
 use super::domain::HowArgs;
 use super::domain::file::{DomainPart, ServiceChoice};
@@ -56,9 +56,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", default_value = TransportKind::default().name(),
           value_parser = PossibleValuesParser::new(TransportKind::ALL.map(TransportKind::name)))]
     transport: String,
-    /// Write domain, credential and addresses for SOAP clients there, as JSON that only you can read; with --transport soap
-    #[arg(long, value_name = "FILE")]
-    endpoints: Option<PathBuf>,
     /// A limit of the ranks; `fishplate help limits` lists them
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     limits: Vec<(&'static str, u64)>,
@@ -108,13 +105,15 @@ struct FurtherSection {
 /// Runs the command.
 pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
     if !args.hosts.is_empty() {
-        return running::run(on_hosts(args)?, output);
+        let run = on_hosts(args)?;
+        soap_if_told(run.how.endpoints.as_deref(), run.transport)?;
+        return running::run(run, output);
     }
-    if args.how != HowArgs::default() {
-        return Err(UsageError(
-            "--wait and --results are about servers: they need --hosts".to_owned(),
-        )
-        .into());
+    let mut how = args.how;
+    let endpoints = how.endpoints.take();
+    if how != HowArgs::default() {
+        let what = "--wait, --results and --direct are about servers: they need --hosts";
+        return Err(UsageError(what.to_owned()).into());
     }
     let launch = Launch {
         programs: programs(args.first, &args.limits)?,
@@ -125,13 +124,9 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
         library: mpi_library()?,
         to_stderr: output.json,
         transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
-        endpoints: args.endpoints,
+        endpoints,
     };
-    if launch.endpoints.is_some() && launch.transport != TransportKind::Soap {
-        let reason =
-            "--endpoints: ranks have addresses for SOAP clients with --transport soap only";
-        return Err(UsageError(reason.to_owned()).into());
-    }
+    soap_if_told(launch.endpoints.as_deref(), launch.transport)?;
     let report = fishplate_launch::run(&launch)?;
     if output.json {
         output.value(&json::launch(&report))?;
@@ -148,6 +143,19 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
     Ok(report.exit_code().into())
 }
 
+/// SOAP clients reach ranks that speak SOAP.
+pub(crate) fn soap_if_told(
+    endpoints: Option<&Path>,
+    transport: TransportKind,
+) -> Result<(), UsageError> {
+    if endpoints.is_some() && transport != TransportKind::Soap {
+        let reason =
+            "--endpoints: ranks have addresses for SOAP clients with --transport soap only";
+        return Err(UsageError(reason.to_owned()));
+    }
+    Ok(())
+}
+
 /// A domain on servers, as `--hosts` and the options beside it say.
 fn on_hosts(args: Args) -> Result<DomainRun> {
     let Section { ranks, wdir, environment, words } = args.first;
@@ -155,7 +163,6 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
         ("--wdir", wdir.is_some()),
         ("-x", !environment.is_empty()),
         ("--limit", !args.limits.is_empty()),
-        ("--endpoints", args.endpoints.is_some()),
         ("a `:`", words.iter().any(|word| word == ":")),
     ];
     if let Some((option, _)) = here.into_iter().find(|(_, is_there)| *is_there) {
@@ -186,6 +193,8 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
     let transport = TransportKind::from_name(&args.transport);
     let transport = transport.filter(|kind| *kind == TransportKind::Soap);
     Ok(DomainRun {
+        id: DomainId::random()?,
+        credential: Credential::random()?,
         transport: transport.unwrap_or(TransportKind::Tcp),
         parts: parts.collect(),
         settings: Settings { credentials, ca_file, ..Settings::default() },

@@ -29,6 +29,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrIn6;
 
 use self::running::{RunningServer, Signals};
+use super::domain::service::{self as manager, ReachArgs};
 use super::hosting::{HostingArgs, ServiceArgs};
 use crate::configuration::Resolution;
 use crate::output::diagnostics::Mistakes;
@@ -70,9 +71,9 @@ pub(crate) struct ServeArgs {
     /// Service files, and directories of them
     #[arg(value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
-    /// Serve functions of Fishplate itself too: `matrix`, to measure calls with; `stream`, a file of any
-    /// length that is made while it is sent
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(builtin::NAMES))]
+    /// Serve what is Fishplate's own too: `matrix`, functions to measure calls with; `stream`, a file of any
+    /// length that is made while it is sent; `domain-manager`, which runs communication domains (`fishplate domain run`)
+    #[arg(long, value_name = "NAME", value_parser = builtin_names())]
     builtin: Vec<String>,
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
@@ -130,6 +131,11 @@ pub(crate) struct ServeArgs {
     words: Vec<String>,
 }
 
+/// What is served of Fishplate's own.
+fn builtin_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(builtin::NAMES.into_iter().chain([manager::NAME]))
+}
+
 /// Tokens of an identity provider.
 #[derive(Debug, clap::Args)]
 struct JwtArgs {
@@ -171,10 +177,16 @@ impl ServeArgs {
         resolution: &Resolution,
     ) -> anyhow::Result<(Vec<Description>, Mistakes)> {
         let others = resolution.names_services() || !self.builtin.is_empty();
-        self.service.descriptions(&self.files, &self.words, others)
+        let (mut all, mistakes) = self.service.descriptions(&self.files, &self.words, others)?;
+        if self.builtin.iter().any(|name| name == manager::NAME) {
+            let (allow_private, networks) = self.hosting.networks()?;
+            let reach = ReachArgs::new(allow_private, &networks, self.rank_ca()?.as_deref());
+            all.push(manager::description(&reach)?);
+        }
+        Ok((all, mistakes))
     }
 
-    /// Those of our own.
+    /// Functions of our own.
     fn functions(&self) -> Vec<Functions> {
         self.builtin.iter().filter_map(|name| builtin::named(name)).collect()
     }
@@ -190,12 +202,16 @@ impl ServeArgs {
         limits.faces.jwt = self.jwt.settings()?;
         limits.faces.allow_hosts.clone_from(&self.allow_host);
         limits.faces.client_certificates = self.tls_client_ca.is_some();
+        limits.faces.rank_ca = self.rank_ca()?;
+        limits.faces.mpi_library = super::run::mpi_library()?;
+        Ok(limits)
+    }
+
+    fn rank_ca(&self) -> anyhow::Result<Option<PathBuf>> {
         let absolute = |file: &PathBuf| {
             std::path::absolute(file).with_context(|| format!("cannot use {}", file.display()))
         };
-        limits.faces.rank_ca = self.rank_ca.as_ref().map(absolute).transpose()?;
-        limits.faces.mpi_library = super::run::mpi_library()?;
-        Ok(limits)
+        self.rank_ca.as_ref().map(absolute).transpose()
     }
 
     /// Where ranks are reached, if the server listens there.

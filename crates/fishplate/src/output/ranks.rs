@@ -9,16 +9,7 @@ use serde_json::{Value, json};
 
 /// What a rank waits for, in some words; empty if it does not.
 pub(crate) fn wait(known: &KnownRank) -> String {
-    let Some(wait) = waiting(known) else { return String::new() };
-    let seconds = wait.time().as_secs_f64();
-    let ranks: Vec<String> = wait.ranks.iter().map(Rank::to_string).collect();
-    let under_way = if wait.moving { ", which is under way" } else { "" };
-    let mut text = format!("waits {seconds:.1} s in {}{under_way}", wait.call);
-    // A call that names its one rank says it already.
-    if wait.all && !ranks.is_empty() {
-        text.push_str(&format!(", for {}", ranks.join(" and ")));
-    }
-    text
+    waiting(known).map(Wait::to_string).unwrap_or_default()
 }
 
 /// The same as JSON; null if it does not.

@@ -185,7 +185,7 @@ fn ranks_join_a_domain_and_pass_messages() {
 }
 
 /// The Python with zeep that the interoperability tests have installed.
-fn zeep() -> Option<PathBuf> {
+pub(crate) fn zeep() -> Option<PathBuf> {
     let mut found =
         std::fs::read_dir(interop("../.cache/interop")).ok()?.flatten().map(|entry| entry.path());
     let found = found.find(|path| {
@@ -210,7 +210,7 @@ fn steered(client: impl FnOnce(&Path) -> Output) {
     assert_eq!(status.code(), Some(0), "{said}");
 }
 
-fn interop(file: &str) -> PathBuf {
+pub(crate) fn interop(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop").join(file)
 }
 

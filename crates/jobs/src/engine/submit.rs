@@ -476,25 +476,34 @@ pub fn fingerprint(operation: &str, arguments: &[Argument]) -> io::Result<u64> {
 
 fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
     payload.len().hash(digest);
-    match payload {
-        Payload::Reference(reference) => reference.url.hash(digest),
-        Payload::Spooled(held) => {
-            let mut file = File::open(held.path())?;
-            let mut chunk = vec![0; DIGESTED_AT_ONCE];
-            loop {
-                match file.read(&mut chunk)? {
-                    0 => break,
-                    read => digest.update(&chunk[..read]),
-                }
-            }
+    // However it was cut into pieces, in memory or in a file, the same bytes are the same value.
+    let contents = match payload {
+        Payload::Reference(reference) => {
+            reference.url.hash(digest);
+            return Ok(());
         }
-        // However it was cut into pieces, the same bytes are the same value.
+        Payload::Spooled(held) => {
+            held.fingerprint().map_or_else(|| file_digest(held.path()), Ok)?
+        }
         in_memory => {
-            let pieces = in_memory.pieces().unwrap_or_default();
-            pieces.iter().for_each(|piece| digest.update(piece));
+            let mut contents = Xxh3::new();
+            in_memory.pieces().unwrap_or_default().iter().for_each(|piece| contents.update(piece));
+            contents.digest()
+        }
+    };
+    contents.hash(digest);
+    Ok(())
+}
+
+fn file_digest(path: &Path) -> io::Result<u64> {
+    let (mut file, mut contents) = (File::open(path)?, Xxh3::new());
+    let mut chunk = vec![0; DIGESTED_AT_ONCE];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(contents.digest()),
+            read => contents.update(&chunk[..read]),
         }
     }
-    Ok(())
 }
 
 /// What is read of a payload at once.

@@ -45,6 +45,12 @@ impl Address {
         Self::of_url(&format!("{UPGRADE}{url}"))
     }
 
+    /// Where SOAP clients reach the rank: the URL of its gateway, or its own.
+    pub fn endpoint(&self) -> &str {
+        let first = self.alternatives().next().unwrap_or_default();
+        first.strip_prefix(UPGRADE).unwrap_or(first)
+    }
+
     /// Its alternatives, in their order.
     pub fn alternatives(&self) -> impl Iterator<Item = &str> {
         self.0.split(',')

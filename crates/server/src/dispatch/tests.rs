@@ -300,7 +300,7 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 32] = [
+const ADDRESSES: [Address; 35] = [
     // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
     ("GET", "/quota", None),
@@ -333,6 +333,17 @@ const ADDRESSES: [Address; 32] = [
     ("PUT", "/session/token/file", Some(("session", Action::Describe))),
     ("GET", "/domains/00000000000000000000000000000000/0?wsdl", Some(("domains", Action::Pass))),
     ("POST", "/domains/00000000000000000000000000000000/0", Some(("domains", Action::Pass))),
+    (
+        "GET",
+        "/domains/00000000000000000000000000000000",
+        Some(("domain", Action::Verb(Verb::Call))),
+    ),
+    (
+        "POST",
+        "/domains/00000000000000000000000000000000",
+        Some(("domain", Action::Verb(Verb::Call))),
+    ),
+    ("GET", "/domains/live.js", Some(("domain", Action::Verb(Verb::Call)))),
     ("POST", "/domains/nothing", Some(("domains/nothing", Action::Describe))),
 ];
 

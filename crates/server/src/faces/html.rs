@@ -1,6 +1,7 @@
-//! Pages for people: what a service does, what it takes, and the commands that call it. Plain HTML
+//! Pages for people: what a service does, what it takes, and the commands that call it; a domain while it runs. Plain HTML
 //! that needs no script and nothing from elsewhere.
 
+pub(crate) mod domain;
 mod example;
 
 use std::fmt::Write as _;
@@ -31,6 +32,7 @@ pub fn index(host: &Host, caller: &Principal) -> String {
         );
     }
     body.push_str("</dl>\n");
+    domain::list(&mut body, host, caller);
     let upload = Access { principal: caller, service: DATA, operation: "", action: Action::Upload };
     if host.authoriser.authorise(&upload).is_ok() {
         data(&mut body, host);

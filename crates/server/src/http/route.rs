@@ -20,6 +20,7 @@ use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
+use crate::faces::html::domain::{self as domain_html, DomainPage};
 use crate::faces::quota::{self, QUOTA};
 use crate::faces::{data, gateway, html, soap};
 use crate::host::{Host, ServiceEntry};
@@ -81,6 +82,9 @@ where
             }
         };
     }
+    if let Some(asked) = DomainPage::of(name) {
+        return Box::pin(domain_page(host, asked, &parts.method, &principal)).await;
+    }
     match (name, host.service(name)) {
         ("", _) if read => index(host, &parts.headers, &principal),
         (METRICS, None) if read => text(
@@ -94,12 +98,7 @@ where
             let body = Incoming::new(body, &host.settings);
             post(host, entry, &parts, body, sender).await
         }
-        ("" | METRICS | QUOTA, _) | (_, Some(_)) => {
-            let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
-            let allow = HeaderValue::from_static("GET, HEAD, POST");
-            reply.headers_mut().insert(header::ALLOW, allow);
-            reply
-        }
+        ("" | METRICS | QUOTA, _) | (_, Some(_)) => not_allowed("GET to read and POST to call"),
         (name, None) if parts.method == Method::POST => {
             unknown_service(host, name, &parts, &principal)
         }
@@ -151,6 +150,7 @@ fn access<'a>(host: &Host, name: &'a str, method: &Method, principal: &'a Princi
     let (service, action) = match data::DataResource::of(name) {
         Some(place) => place.access(method),
         None if gateway::RankAddress::of(name).is_some() => (gateway::DOMAINS, Action::Pass),
+        None if DomainPage::of(name).is_some() => return DomainPage::access(principal),
         None if name == METRICS && host.service(name).is_none() => (METRICS, Action::Read),
         None => (name, Action::Describe),
     };
@@ -382,6 +382,55 @@ fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
         page(200, html::index(host, caller))
     };
     reply.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    reply
+}
+
+/// A domain of the caller, or what ends it: a form of the page itself, because pages of other origins may not send here
+/// (`http::origin`), and do not know the ID.
+async fn domain_page(
+    host: &Host,
+    asked: DomainPage,
+    method: &Method,
+    caller: &Principal,
+) -> HttpResponse {
+    let made = match (asked, method) {
+        (DomainPage::Script, &Method::GET | &Method::HEAD) => {
+            return text(200, "text/javascript; charset=utf-8", domain_html::SCRIPT.to_owned());
+        }
+        (DomainPage::Domain(id), &Method::GET | &Method::HEAD) => {
+            domain_html::domain(host, caller, id)
+        }
+        (DomainPage::Domain(id), &Method::POST) => domain_html::end(host, caller, id).await,
+        _ => return not_allowed("GET to look and POST to end it"),
+    };
+    let mut reply = match made {
+        Ok(html) => page(200, html),
+        Err(fault) if fault.code == FaultCode::InvalidValue => {
+            page(404, domain_html::refused(host, &fault))
+        }
+        Err(fault) => page(status(Protocol::Http, fault.code), domain_html::refused(host, &fault)),
+    };
+    let fields = [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; form-action 'self'; \
+             frame-ancestors 'none'; base-uri 'none'",
+        ),
+        (header::CACHE_CONTROL, "no-store"),
+        // The ID is nobody else's.
+        (header::REFERRER_POLICY, "same-origin"),
+    ];
+    for (name, value) in fields {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    reply
+}
+
+/// The answer to a method that means nothing there.
+fn not_allowed(what: &str) -> HttpResponse {
+    let mut reply = text(405, PLAIN, format!("use {what}\n"));
+    let allow = HeaderValue::from_static("GET, HEAD, POST");
+    reply.headers_mut().insert(header::ALLOW, allow);
     reply
 }
 

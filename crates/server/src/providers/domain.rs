@@ -72,13 +72,16 @@ impl Provider for DomainProvider {
             let operation = self.0.operation(&call.operation);
             let operation = operation.ok_or_else(|| no_operation(&call.operation))?;
             let given = Scalars::accept(&operation.signature, call.arguments)?;
-            let asked = Asked { host, owner: &call.principal, domain: domain(&given)? };
+            let asked = DomainRequest { host, owner: &call.principal, domain: domain(&given)? };
             match operation.name.as_str() {
                 "reserve" => asked.reserve(&given).await,
                 "members" => asked.members(),
                 "state" => asked.state(),
                 "connect" => asked.connect(&given),
-                _ => asked.end().await,
+                _ => {
+                    let (places, killed) = asked.end().await?;
+                    Ok(vec![text("places", places), text("killed", killed)])
+                }
             }
         })
     }
@@ -176,13 +179,16 @@ fn rank_state() -> Vec<Parameter> {
 }
 
 /// What is asked for, by whom.
-struct Asked<'a> {
-    host: &'a Host,
-    owner: &'a Principal,
-    domain: DomainId,
+pub(crate) struct DomainRequest<'a> {
+    /// Where.
+    pub(crate) host: &'a Host,
+    /// By whom.
+    pub(crate) owner: &'a Principal,
+    /// Of which domain.
+    pub(crate) domain: DomainId,
 }
 
-impl Asked<'_> {
+impl DomainRequest<'_> {
     async fn reserve(&self, given: &Scalars) -> Outcome {
         let Self { host, owner, domain } = *self;
         let name = given.text("service").unwrap_or_default();
@@ -220,7 +226,10 @@ impl Asked<'_> {
     }
 
     /// The ranks that were started here, with whose services the caller may do this.
-    fn ranks(&self, action: Action) -> Result<BTreeMap<Rank, Member>, Fault> {
+    ///
+    /// # Errors
+    /// `InvalidValue` if the domain is not here, or another's; `Forbidden`.
+    pub(crate) fn ranks(&self, action: Action) -> Result<BTreeMap<Rank, Member>, Fault> {
         let members = self.host.domains.members(self.domain, self.owner)?;
         members.values().try_for_each(|member| self.authorise(&member.service, action))?;
         Ok(members)
@@ -276,7 +285,11 @@ impl Asked<'_> {
         Ok(vec![text("connected", true)])
     }
 
-    async fn end(&self) -> Outcome {
+    /// Gives back the places, kills the ranks, forgets the domain; how many places and ranks that were.
+    ///
+    /// # Errors
+    /// `Forbidden`, or if a rank can't be killed.
+    pub(crate) async fn end(&self) -> Result<(u64, u32), Fault> {
         let Self { host, owner, domain } = *self;
         let reserved = host.engine.reserved_services(&domain.to_string(), owner);
         reserved.iter().try_for_each(|name| self.authorise(name, Action::Verb(Verb::Init)))?;
@@ -304,7 +317,7 @@ impl Asked<'_> {
         }
         host.domains.remove(domain, owner);
         host.domains.forget(domain, owner, &host.engine).await?;
-        Ok(vec![text("places", places), text("killed", killed)])
+        Ok((places, killed))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The file of a domain: which services, how many ranks of each, with which arguments. In TOML, or in XML ([`mpfl`]).
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use fishplate_client::arguments::{ArgumentWord, WordError, without_files};
@@ -10,6 +10,7 @@ use fishplate_jobs::descriptor::{DiagnosticReport, SourceText};
 
 use super::mpfl;
 use crate::output::diagnostics::Mistakes;
+use crate::output::failure::UsageError;
 
 pub(super) use fishplate_jobs::descriptor::text::SpannedText;
 
@@ -86,6 +87,34 @@ pub(super) fn read(path: &Path) -> Result<Vec<DomainPart>> {
     let diagnostics = report.finish();
     Mistakes::rejected(source, diagnostics)?;
     Ok(parts)
+}
+
+/// Has every file that the parts name be one of a directory: who wrote them may read no other.
+///
+/// # Errors
+/// [`UsageError`]: which file is none of it.
+pub(super) fn confine(parts: &mut [DomainPart], directory: &Path) -> Result<()> {
+    let directory = directory.canonicalize()?;
+    let inside = |path: &Path| -> Result<PathBuf> {
+        let found = directory.join(path).canonicalize().ok();
+        let found = found.filter(|found| found.starts_with(&directory));
+        let what = || UsageError(format!("{}: it is no file of the inputs", path.display()));
+        Ok(found.ok_or_else(what)?)
+    };
+    for part in parts {
+        for input in &mut part.inputs {
+            if let ArgumentWord::File { path, .. } | ArgumentWord::Offer { path, .. } = input {
+                *path = inside(path)?;
+            }
+        }
+        if let ServiceChoice::Interface { wanted, .. } = &mut part.service
+            && !wanted.contains("://")
+            && wanted.contains(['/', '.'])
+        {
+            *wanted = inside(Path::new(wanted))?.display().to_string();
+        }
+    }
+    Ok(())
 }
 
 fn parts(source: &SourceText, report: &mut DiagnosticReport<'_>) -> Vec<DomainPart> {

@@ -8,12 +8,13 @@ use anyhow::{Context as _, Result};
 use fishplate_client::arguments::RequestedOutput;
 use fishplate_client::deliver::{FetchSettings, deliver};
 use fishplate_client::domain::{
-    DomainError, DomainPlan, EndedRank, Instances, Manager, RankOutput,
+    DomainError, DomainEvent, DomainPlan, EndedRank, Instances, Manager, RankOutput,
 };
 use fishplate_client::find::{Found, FoundService, Wanted, find};
 use fishplate_client::{LogStream, Options, Settings};
-use fishplate_launch::{Cause, Sink};
+use fishplate_launch::{Cause, EndpointsFile, Sink};
 use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::status::Deadlock;
 use fishplate_ranks::{Credential, DomainId};
 use nix::sys::signal::Signal;
@@ -33,6 +34,10 @@ const WAITING: usize = 64;
 /// A domain that is to be run.
 #[derive(Debug)]
 pub(crate) struct DomainRun {
+    /// Its ID.
+    pub(crate) id: DomainId,
+    /// What its ranks and its SOAP clients show.
+    pub(crate) credential: Credential,
     /// Its ranks.
     pub(crate) parts: Vec<DomainPart>,
     /// How servers are reached.
@@ -69,15 +74,15 @@ pub(crate) fn run(run: DomainRun, output: Output) -> Result<ExitCode> {
     Ok(code)
 }
 
-async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
+async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let instances = tokio::select! {
-        found = find_services(run.parts, &run.settings) => found?,
+        found = find_services(std::mem::take(&mut run.parts), &run.settings) => found?,
         signal = signals.next() => return Ok(exit_code(&Cause::Interrupted { signal })),
     };
     let plan = DomainPlan {
-        id: DomainId::random()?.to_string(),
-        credential: Credential::random()?.reveal(),
+        id: run.id.to_string(),
+        credential: run.credential.reveal(),
         transport: run.transport.name().to_owned(),
         instances,
         wait: run.how.wait.unwrap_or_default(),
@@ -85,22 +90,22 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
         keep_going: run.keep_going,
     };
     let id = plan.id.clone();
+    let endpoints = run.how.endpoints.as_deref();
+    let mut endpoints = endpoints.map(EndpointsFile::new).transpose().context(NO_ENDPOINTS)?;
     let manager = tokio::select! {
         manager = Manager::find(plan, &run.settings) => manager.map_err(usage)?,
         signal = signals.next() => return Ok(exit_code(&Cause::Interrupted { signal })),
     };
-    if !output.json {
-        let between = match (manager.servers(), run.how.direct) {
-            (1, _) => "",
-            (_, false) => ", which pass messages on",
-            (_, true) => ", ranks reach each other directly",
-        };
-        output.note(&format!(
-            "domain {id}: ranks: {}, servers: {}{between}",
-            manager.ranks(),
-            manager.servers()
-        ));
-    }
+    let between = match (manager.servers(), run.how.direct) {
+        (1, _) => "",
+        (_, false) => ", which pass messages on",
+        (_, true) => ", ranks reach each other directly",
+    };
+    output.note(&format!(
+        "domain {id}: ranks: {}, servers: {}{between}",
+        manager.ranks(),
+        manager.servers()
+    ));
     let mut writer = Writer::new(manager.ranks(), run.label, output.json)?;
     let (tell, mut told) = mpsc::channel(WAITING);
     let mut deadlock = None;
@@ -120,12 +125,21 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
             tokio::select! {
                 biased;
                 signal = signals.next() => break Ok(End::Stopped(Cause::Interrupted { signal })),
-                Some(written) = told.recv() => {
-                    if !writer.write(&written) {
-                        break Ok(End::Stopped(Cause::OutputClosed));
+                Some(event) = told.recv() => match event {
+                    DomainEvent::Joined(addresses) => {
+                        let file = endpoints.take();
+                        let told = file.map(|file| tell_endpoints(file, &run, &addresses));
+                        if let Some(Err(error)) = told {
+                            break Err(error);
+                        }
                     }
-                }
-                ended = &mut running => break ended.map(End::Ranks),
+                    DomainEvent::Output(written) => {
+                        if !writer.write(&written) {
+                            break Ok(End::Stopped(Cause::OutputClosed));
+                        }
+                    }
+                },
+                ended = &mut running => break ended.map(End::Ranks).map_err(usage),
                 found = &mut stuck, if deadlock.is_none() => {
                     output.note(&found.to_string());
                     deadlock = Some(found);
@@ -134,8 +148,10 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
             }
         }
     };
-    while let Ok(written) = told.try_recv() {
-        writer.write(&written);
+    while let Ok(event) = told.try_recv() {
+        if let DomainEvent::Output(written) = event {
+            writer.write(&written);
+        }
     }
     writer.finish();
     let left = tokio::select! {
@@ -146,7 +162,7 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
     for error in &left {
         output.note(&sentence(error));
     }
-    let ended = ended.map_err(usage)?;
+    let ended = ended?;
     let outcome = Outcome::of(&ended);
     if let (End::Ranks(ranks), Some(directory)) = (&ended, &run.how.results) {
         for rank in ranks.iter().filter(|rank| !rank.has_failed()) {
@@ -161,6 +177,14 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
         output.note(why);
     }
     Ok(outcome.code)
+}
+
+const NO_ENDPOINTS: &str = "the file of endpoints can't be written";
+
+/// Tells SOAP clients where the ranks are.
+fn tell_endpoints(file: EndpointsFile, run: &DomainRun, addresses: &[String]) -> Result<()> {
+    let addresses = addresses.iter().map(|of| of.parse()).collect::<Result<Vec<Address>, _>>()?;
+    file.write(run.id, &run.credential, &addresses).context(NO_ENDPOINTS)
 }
 
 /// The services that are meant: those that are described by their interface are looked for.

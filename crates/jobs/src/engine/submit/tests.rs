@@ -52,6 +52,22 @@ fn bytes(held: &Arc<Attachment>) -> PlacedInput {
 }
 
 #[test]
+fn the_same_bytes_have_one_fingerprint_wherever_they_are() {
+    let directory = TempDir::new().unwrap();
+    let held = attachment(directory.path(), b"the same bytes");
+    let of = |payload: Payload, name: &str| {
+        let value = Value::Data(payload);
+        fingerprint("call", &[Argument::new(name, value)]).unwrap()
+    };
+    let inline = of(Payload::Inline("the same bytes".into()), "data");
+    let pieces: Arc<[bytes::Bytes]> = Arc::new(["the same".into(), " bytes".into()]);
+    assert_eq!(of(Payload::Pieces(pieces), "data"), inline);
+    assert_eq!(of(Payload::Spooled(Arc::<Attachment>::clone(&held)), "data"), inline);
+    assert_ne!(of(Payload::Spooled(held), "other"), inline);
+    assert_ne!(of(Payload::Inline("the same byteS".into()), "data"), inline);
+}
+
+#[test]
 fn one_attachment_may_be_several_inputs() {
     for durable in [false, true] {
         let directory = TempDir::new().unwrap();

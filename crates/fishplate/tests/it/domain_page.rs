@@ -1,0 +1,84 @@
+//! The page of a domain that runs: what it shows, to whom, and how it ends the domain.
+
+use crate::curl::curl;
+use crate::domains::{hosts, server, states};
+use crate::login::Site;
+use crate::run::{User, ended};
+use crate::server::{Server, until};
+
+/// Begins a domain on these servers; its ID.
+fn begin(user: &User, servers: &[&Server], what: &str) -> (std::process::Child, String) {
+    let words = ["run", "--hosts", &hosts(servers, 2), &format!("what={what}")];
+    let child = user.start(&words);
+    let mut id = String::new();
+    until("the domain is on the list of services", || {
+        let list = curl(&[&format!("http://{}/", servers[0].address())]);
+        let list = list.text();
+        let at = list.find("/domains/").map(|at| at + "/domains/".len());
+        id = at.map(|at| list[at..at + 32].to_owned()).unwrap_or_default();
+        !id.is_empty()
+    });
+    (child, id)
+}
+
+#[test]
+fn a_domain_that_is_stuck_is_shown_and_ended_by_its_page_and_by_no_other() {
+    let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
+    let (child, id) = begin(&user, &[&one, &two], "circle");
+    let page = |server: &Server| format!("http://{}/domains/{id}", server.address());
+    let url = page(&one);
+    let elsewhere = format!("<a href=\"{}\">http://{}</a>", page(&two), two.address());
+    until("both ranks here are known to wait", || {
+        let shown = curl(&[&url]);
+        assert_eq!(shown.status, 200, "{shown:?}");
+        shown.text().matches(" s in recv from ").count() == 2 && shown.text().contains(&elsewhere)
+    });
+    let answer = curl(&[&url]);
+    let shown = answer.text();
+    // Rank 1 waits for one of the other server, so this server alone knows of no deadlock.
+    assert!(!shown.contains("class=\"alert\""), "{shown}");
+    assert!(shown.contains("%\">3 B<br><small>1</small></td>"), "{shown}");
+    let policy = answer.field("content-security-policy").unwrap();
+    for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert_eq!(curl(&[&url.replace(&id, "live.js")]).status, 200);
+    assert_eq!(curl(&[&url.replace(&id, &"0".repeat(32))]).status, 404);
+    assert_eq!(curl(&["--request", "PUT", &url]).status, 405);
+    for header in ["Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
+        assert_eq!(curl(&["--request", "POST", "--header", header, &url]).status, 403, "{header}");
+    }
+    assert_eq!(states(&user, &one), ["running", "running"]);
+    let origin = format!("Origin: http://{}", one.address());
+    let answer = curl(&["--request", "POST", "--header", &origin, &url]);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.text().contains("Ranks that were killed: 2."), "{answer:?}");
+    assert_eq!(curl(&[&url]).status, 404);
+    let said = ended(child);
+    assert_ne!(said.code, 0, "{said:?}");
+    for server in [&one, &two] {
+        assert_eq!(states(&user, server), ["killed", "killed"]);
+    }
+}
+
+#[test]
+fn ranks_of_one_server_that_wait_for_each_other_are_named() {
+    let (one, user) = (server(2, &[]), User::new());
+    let (child, id) = begin(&user, &[&one], "circle");
+    let url = format!("http://{}/domains/{id}", one.address());
+    let deadlock = "<p class=\"alert\">deadlock: rank 0 waits in recv from 1 tag 7; rank 1 waits in recv from 0 tag 7</p>";
+    until("it is named", || curl(&[&url]).text().contains(deadlock));
+    assert_eq!(curl(&["--request", "POST", &url]).status, 200);
+    assert_ne!(ended(child).code, 0);
+}
+
+#[test]
+fn a_page_is_its_owners() {
+    let site = Site::new(&[]);
+    let path = format!("/domains/{}", "0".repeat(32));
+    assert_eq!(site.ask("GET", &path, "", "").status, 401);
+    assert_eq!(site.ask("POST", &path, "", "").status, 401);
+    site.add("ada", "lovelace");
+    let token = site.token(&["--user", "ada"]);
+    assert_eq!(site.with_token(&path, &token), 404);
+}

@@ -1,0 +1,304 @@
+//! A communication domain while it runs: where its ranks are, what they wait for and exchange; for whom it belongs to. The page works
+//! without its script, which looks again as long as somebody looks at it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use fishplate_contract::{Fault, FaultCode, Principal, Verb};
+use fishplate_formats::units;
+use fishplate_ranks::launch::rendezvous::Address;
+use fishplate_ranks::status::{Deadlock, KnownRank, Traffic};
+use fishplate_ranks::{DomainId, Rank};
+
+use super::{escaped, framed};
+use crate::dispatch::authorise::{Access, Action};
+use crate::domains::Member;
+use crate::faces::gateway::DOMAINS;
+use crate::host::Host;
+use crate::providers::domain::{self, DomainRequest};
+
+/// What the browser loads beside a page.
+pub(crate) const SCRIPT: &str = include_str!("live.js");
+
+/// Of more ranks than this, the busiest so many pairs are shown in place of all.
+const MATRIX: usize = 32;
+
+/// What is at an address below `domains`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DomainPage {
+    /// The page of a domain.
+    Domain(DomainId),
+    /// What keeps pages up to date.
+    Script,
+}
+
+impl DomainPage {
+    /// That of a path below the public URL.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        match path.strip_prefix(DOMAINS)?.strip_prefix('/')? {
+            "live.js" => Some(Self::Script),
+            id => id.parse().ok().map(Self::Domain),
+        }
+    }
+
+    /// The right that it takes: who may ask the service `domain`.
+    pub(crate) fn access(principal: &Principal) -> Access<'_> {
+        let action = Action::Verb(Verb::Call);
+        Access { principal, service: domain::NAME, operation: "", action }
+    }
+}
+
+/// A domain of the caller.
+///
+/// # Errors
+/// `InvalidValue` if there is none here; `Forbidden`.
+pub(crate) fn domain(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
+    let asked = DomainRequest { host, owner: caller, domain: id };
+    let members = asked.ranks(Action::Describe)?;
+    let addresses = host.domains.addresses(id, caller)?;
+    let known: BTreeMap<Rank, KnownRank> =
+        members.iter().map(|(rank, member)| (*rank, member.known())).collect();
+    let has_ended = !known.is_empty() && known.values().all(|known| known.ended);
+    let mut body = format!(
+        "<h1>Communication domain</h1>\n<p class=\"facts\">ID: <code>{id}</code><br>Server: {}</p>\n\
+         <section id=\"state\"{}>\n",
+        escaped(&host.settings.public_url),
+        if has_ended { " data-ended" } else { "" },
+    );
+    if let Some(deadlock) = Deadlock::find(&known) {
+        let _ = writeln!(body, "<p class=\"alert\">{}</p>", escaped(&deadlock.to_string()));
+    }
+    ranks(&mut body, host, id, (&members, &addresses));
+    traffic(&mut body, &known, addresses.len());
+    body.push_str("</section>\n<p id=\"live\">Reload the page to look again.</p>\n");
+    if !has_ended {
+        body.push_str(
+            "<details><summary>End this domain</summary>\n<p>Its ranks on this server are killed; those of other \
+             servers end too if they need them.</p>\n<form method=\"post\"><button>End it</button></form></details>\n",
+        );
+    }
+    let base = escaped(host.public_path());
+    let _ = writeln!(
+        body,
+        "{}<script src=\"{base}/{DOMAINS}/live.js\" defer></script>",
+        all_services(host)
+    );
+    Ok(framed("Communication domain", &body))
+}
+
+/// Where each rank is, and what it does.
+fn ranks(
+    body: &mut String,
+    host: &Host,
+    id: DomainId,
+    (members, addresses): (&BTreeMap<Rank, Member>, &[Option<Address>]),
+) {
+    body.push_str("<h2>Ranks</h2>\n<div class=\"wide\"><table>\n<tr><th>rank</th><th>where</th><th>what it does</th></tr>\n");
+    for (rank, address) in (0..).zip(addresses) {
+        let (place, state) = match (members.get(&rank), address) {
+            (Some(member), _) => {
+                let (base, service) = (escaped(host.public_path()), escaped(&member.service));
+                let job = member.job;
+                let place =
+                    format!("<a href=\"{base}/{service}\">{service}</a> <small>job {job}</small>");
+                (place, state(member))
+            }
+            (None, Some(address)) => (elsewhere(id, address), "runs on another server".to_owned()),
+            (None, None) => ("not known yet".to_owned(), "not started here".to_owned()),
+        };
+        let _ =
+            writeln!(body, "<tr><td>{rank}</td><td>{place}</td><td>{}</td></tr>", escaped(&state));
+    }
+    body.push_str("</table></div>\n");
+}
+
+fn state(member: &Member) -> String {
+    let known = member.known();
+    let wait = known.status.as_ref().and_then(|status| status.wait.as_ref());
+    match (wait, member.left, known.ended, &member.address) {
+        (_, true, ..) => "has left".to_owned(),
+        (_, _, true, _) => "has ended".to_owned(),
+        (_, _, _, None) => "starts".to_owned(),
+        (Some(wait), ..) => wait.to_string(),
+        (None, ..) => "runs".to_owned(),
+    }
+}
+
+/// The server of a rank that is not ours, which has a page of it; its user logs in there.
+fn elsewhere(id: DomainId, address: &Address) -> String {
+    let suffix = format!("/{DOMAINS}/{id}/");
+    match address.endpoint().rsplit_once(&suffix) {
+        Some((server, _)) if server.starts_with("http") => {
+            let server = escaped(server);
+            format!("<a href=\"{server}/{DOMAINS}/{id}\">{server}</a>")
+        }
+        _ => escaped(&address.to_string()),
+    }
+}
+
+/// Who sent how much to whom, as far as ranks of this server told.
+fn traffic(body: &mut String, known: &BTreeMap<Rank, KnownRank>, ranks: usize) {
+    let sent = |known: &KnownRank| known.status.clone().map(|status| status.traffic);
+    let rows: Vec<(Rank, Vec<Traffic>)> =
+        known.iter().map(|(rank, known)| (*rank, sent(known).unwrap_or_default())).collect();
+    let most = rows.iter().flat_map(|(_, row)| row.iter().map(|of| of.bytes)).max().unwrap_or(0);
+    body.push_str("<h2>Messages</h2>\n");
+    if ranks <= MATRIX {
+        matrix(body, &rows, ranks, most);
+    } else {
+        pairs(body, rows);
+    }
+}
+
+fn matrix(body: &mut String, rows: &[(Rank, Vec<Traffic>)], ranks: usize, most: u64) {
+    body.push_str(
+        "<p>Bytes, and below them messages, from each rank of this server to each rank.</p>\n",
+    );
+    body.push_str("<div class=\"wide\"><table class=\"matrix\">\n<tr><th>from \\ to</th>");
+    for to in 0..ranks {
+        let _ = write!(body, "<th>{to}</th>");
+    }
+    body.push_str("</tr>\n");
+    for (from, row) in rows {
+        let _ = write!(body, "<tr><th>{from}</th>");
+        for to in 0..ranks {
+            let of = row.iter().find(|of| of.peer as usize == to && of.messages > 0);
+            let Some(of) = of else {
+                body.push_str("<td></td>");
+                continue;
+            };
+            let (bytes, messages) = (units::rounded(of.bytes), of.messages);
+            let heat = heat(of.bytes, most);
+            let _ = write!(
+                body,
+                "<td style=\"--heat: {heat}%\">{bytes}<br><small>{messages}</small></td>"
+            );
+        }
+        body.push_str("</tr>\n");
+    }
+    body.push_str("</table></div>\n");
+}
+
+/// How warm a pair is shown, in per cent: by the digits of its bytes, because they differ so much.
+fn heat(bytes: u64, most: u64) -> u32 {
+    let digits = |bytes: u64| 64 - bytes.leading_zeros();
+    100 * digits(bytes) / digits(most).max(1)
+}
+
+fn pairs(body: &mut String, rows: Vec<(Rank, Vec<Traffic>)>) {
+    let all = rows.into_iter().flat_map(|(from, row)| row.into_iter().map(move |of| (from, of)));
+    let mut all: Vec<(Rank, Traffic)> = all.filter(|(_, of)| of.messages > 0).collect();
+    all.sort_by_key(|(from, of)| (std::cmp::Reverse(of.bytes), *from, of.peer));
+    let _ = writeln!(
+        body,
+        "<p>The busiest of {} pairs, of those that send from this server.</p>",
+        all.len()
+    );
+    body.push_str("<table>\n<tr><th>from</th><th>to</th><th>bytes</th><th>messages</th></tr>\n");
+    for (from, Traffic { peer, bytes, messages, .. }) in all.into_iter().take(MATRIX) {
+        let bytes = units::rounded(bytes);
+        let _ = writeln!(
+            body,
+            "<tr><td>{from}</td><td>{peer}</td><td>{bytes}</td><td>{messages}</td></tr>"
+        );
+    }
+    body.push_str("</table>\n");
+}
+
+/// What became of a domain that somebody ended.
+///
+/// # Errors
+/// See [`DomainRequest::end`].
+pub(crate) async fn end(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
+    let asked = DomainRequest { host, owner: caller, domain: id };
+    // Whether there is one: what is not known has no ranks to end.
+    asked.ranks(Action::Describe)?;
+    let (_, killed) = asked.end().await?;
+    tracing::info!(domain = %id, killed, "a domain was ended from its page");
+    let body = format!(
+        "<h1>Communication domain</h1>\n<p class=\"facts\">ID: <code>{id}</code></p>\n\
+         <p>It was ended here. Ranks that were killed: {killed}.</p>\n{}",
+        all_services(host)
+    );
+    Ok(framed("Communication domain", &body))
+}
+
+/// A domain that is not here, or not the caller's.
+pub(crate) fn refused(host: &Host, fault: &Fault) -> String {
+    let what = match fault.code {
+        FaultCode::InvalidValue => "There is no such domain of yours here, or it has ended.",
+        _ => fault.message.as_str(),
+    };
+    let body = format!("<h1>No such domain</h1>\n<p>{}</p>\n{}", escaped(what), all_services(host));
+    framed("No such domain", &body)
+}
+
+fn all_services(host: &Host) -> String {
+    format!("<p><a href=\"{}/\">All services</a></p>\n", escaped(host.public_path()))
+}
+
+/// The caller's domains that have ranks here, for the list of services.
+pub(super) fn list(body: &mut String, host: &Host, caller: &Principal) {
+    let domains = host.domains.of(caller);
+    if domains.is_empty() || host.authoriser.authorise(&DomainPage::access(caller)).is_err() {
+        return;
+    }
+    body.push_str("<h2>Communication domains</h2>\n<dl class=\"services\">\n");
+    for (id, members) in domains {
+        let run = members.values().filter(|member| !member.known().ended).count();
+        let _ = writeln!(
+            body,
+            "<dt><a href=\"{}/{DOMAINS}/{id}\"><code>{id}</code></a></dt><dd>ranks here: {}, which run: {run}</dd>",
+            escaped(&host.settings.public_url),
+            members.len(),
+        );
+    }
+    body.push_str("</dl>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_of_a_domain_or_of_the_script() {
+        let id = DomainId::from_bytes([7; 16]);
+        assert_eq!(DomainPage::of(&format!("domains/{id}")), Some(DomainPage::Domain(id)));
+        assert_eq!(DomainPage::of("domains/live.js"), Some(DomainPage::Script));
+        for other in ["domains", "domains/", "domains/nothing", "domain/live.js"] {
+            assert_eq!(DomainPage::of(other), None, "{other}");
+        }
+        assert_eq!(DomainPage::of(&format!("domains/{id}/0")), None);
+    }
+
+    #[test]
+    fn the_busiest_pair_is_the_warmest() {
+        let heats = [0, 1, 1000, 1 << 20].map(|bytes| heat(bytes, 1 << 20));
+        assert!(heats.is_sorted() && heats[0] == 0 && heats[3] == 100, "{heats:?}");
+        assert_eq!(heat(0, 0), 0);
+    }
+
+    #[test]
+    fn of_many_ranks_the_busiest_pairs_are_shown() {
+        let of = |peer, bytes| Traffic { peer, messages: 1, bytes, sent: 1, received: 0 };
+        let mut body = String::new();
+        pairs(&mut body, (0..40).map(|from| (from, vec![of(0, u64::from(from))])).collect());
+        assert_eq!(body.matches("<tr><td>").count(), MATRIX);
+        let first = body.find("<tr><td>39</td>").unwrap();
+        assert!(first < body.find("<tr><td>38</td>").unwrap() && !body.contains("<tr><td>7</td>"));
+    }
+
+    #[test]
+    fn ranks_elsewhere_are_led_to_at_their_servers() {
+        let id = DomainId::from_bytes([7; 16]);
+        let at = |text: &str| elsewhere(id, &text.parse().unwrap());
+        let page = format!("https://there:1/x/domains/{id}");
+        assert_eq!(
+            at(&format!("upgrade+{page}/3")),
+            format!("<a href=\"{page}\">https://there:1/x</a>")
+        );
+        assert_eq!(at("10.0.0.1:4000"), "10.0.0.1:4000");
+        let hostile = format!("javascript:'<b>/domains/{id}/3");
+        assert!(!at(&hostile).contains(['<', '\'']));
+    }
+}

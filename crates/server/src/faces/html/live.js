@@ -1,0 +1,35 @@
+// Looks again every two seconds, as long as somebody looks at the page and the domain goes on.
+const state = document.getElementById("state");
+const live = document.getElementById("live");
+let timer;
+
+function say(text) {
+  if (live.textContent !== text) live.textContent = text;
+}
+
+async function look() {
+  clearTimeout(timer);
+  if (document.hidden) return;
+  try {
+    const answer = await fetch(location.href, { signal: AbortSignal.timeout(10000) });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const now = page.getElementById("state");
+    if (!now) return say(`It can't be looked at any more (${answer.status}): it has been ended, or forgotten.`);
+    // Whoever reads to the right stays there.
+    const places = Array.from(state.querySelectorAll(".wide"), (wide) => wide.scrollLeft);
+    state.replaceChildren(...now.childNodes);
+    state.querySelectorAll(".wide").forEach((wide, at) => (wide.scrollLeft = places[at] ?? 0));
+    if ("ended" in now.dataset) return say("All ranks of this server have ended.");
+    say("This page is up to date.");
+  } catch {
+    say("The server does not answer.");
+  }
+  timer = setTimeout(look, 2000);
+}
+
+if ("ended" in state.dataset) {
+  say("All ranks of this server have ended.");
+} else {
+  document.addEventListener("visibilitychange", look);
+  look();
+}
