@@ -122,7 +122,7 @@ pub(crate) fn description(reach: &ReachArgs) -> Result<Description> {
 }
 
 /// Runs a domain as the workspace of a job describes it.
-pub(crate) fn run(args: ManagerArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &ManagerArgs) -> Result<ExitCode> {
     let mut parts = file::read(&args.file)?;
     fs::create_dir_all(&args.results)?;
     let results = args.results.canonicalize()?;
