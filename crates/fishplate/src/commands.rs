@@ -154,7 +154,7 @@ impl Command {
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
-            Self::DomainManager(args) => return domain::service::run(args),
+            Self::DomainManager(args) => return domain::service::run(&args),
             Self::Manuals(args) => return manuals::run(&args),
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),

@@ -153,6 +153,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
                 label: !args.no_label,
                 keep_going: false,
                 time: None,
+                shown: None,
                 how: args.how.clone(),
             };
             soap_if_told(run.how.endpoints.as_deref(), run.transport)?;

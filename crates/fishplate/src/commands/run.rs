@@ -198,6 +198,7 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
         label: args.label,
         keep_going: args.keep_going,
         time: args.timeout,
+        shown: None,
         how: args.how,
     })
 }

@@ -1,5 +1,7 @@
 //! The workflow manager as a service: what `fishplate domain run` does, as a job, with what the caller gave and nothing else.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -121,15 +123,21 @@ fn it_logs_in_with_what_the_caller_gives_and_tells_nobody() {
         said.stdout.trim().to_owned()
     };
     let token = operate(&["token", "create", "--user", "ada", "--service", "copy"]);
-    let variables = [("FISHPLATE_TOKEN", token.as_str())];
-    let mut manager = Server::prepare().in_environment(&variables);
+    let origin = one.url().rsplit_once('/').unwrap().0;
+    let logins = json!({ origin: { "token": token } }).to_string();
+    let home = tempfile::tempdir().unwrap();
+    let kept = home.path().join(".config/fishplate");
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::write(kept.join("logins.json"), &logins).unwrap();
+    std::fs::set_permissions(kept.join("logins.json"), Permissions::from_mode(0o600)).unwrap();
+    let home = home.path().to_str().unwrap();
+    let mut manager = Server::prepare().in_environment(&[("HOME", home)]);
     manager.serve(&["--allow-private", "--log", "debug", "--builtin", "domain-manager"]);
     user.write("domain.toml", instances(&[&one], "x=1"));
     assert_ne!(call(&user, &manager, &[]).code, 0);
     let refused = log(&user, &manager);
     assert!(refused.contains("Unauthenticated") || refused.contains("401"), "{refused}");
-    let origin = one.url().rsplit_once('/').unwrap().0;
-    user.write("logins", json!({ origin: { "token": token } }).to_string());
+    user.write("logins", logins);
     let said = call(&user, &manager, &["logins:logins"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(user.read("out/0/y"), b"1");
@@ -137,6 +145,21 @@ fn it_logs_in_with_what_the_caller_gives_and_tells_nobody() {
     for told in [jobs, manager.log(), log(&user, &manager), one.log()] {
         assert!(!told.contains(&token), "{told}");
     }
+}
+
+#[test]
+fn ranks_that_write_much_do_not_fill_its_log() {
+    let lines = "head -c 6000000 /dev/zero | tr '\\0' 'x' | fold -w 999";
+    let description = "name = 'test'\ncommand = './program'\n[ranks]\nmax = 1\n";
+    let (one, user) = (Server::of_file(lines, description), User::new());
+    let manager = manager(&["--allow-private"]);
+    user.write("domain.toml", format!("[[instances]]\nservice = '{}'\nranks = 1\n", one.url()));
+    let said = call(&user, &manager, &[]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let jobs = user.json(&["jobs", manager.url()]);
+    let job = jobs["jobs"][0]["job"].as_str().unwrap().to_owned();
+    let written = manager.data().join("jobs").join(job).join("stderr").metadata().unwrap().len();
+    assert!((1 << 20..6_000_000).contains(&written), "{written}");
 }
 
 #[test]

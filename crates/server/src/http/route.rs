@@ -411,7 +411,7 @@ fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
 }
 
 /// A domain of the caller, or what ends it: a form of the page itself, because pages of other origins may not send here
-/// (`http::origin`), and do not know the ID.
+/// (`http::origin`).
 async fn domain_page(
     host: &Host,
     asked: DomainPage,
@@ -442,7 +442,7 @@ async fn domain_page(
              frame-ancestors 'none'; base-uri 'none'",
         ),
         (header::CACHE_CONTROL, "no-store"),
-        // The ID is nobody else's.
+        // Which domains there are is nobody else's business.
         (header::REFERRER_POLICY, "same-origin"),
     ];
     for (name, value) in fields {

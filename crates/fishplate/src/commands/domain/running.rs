@@ -50,6 +50,8 @@ pub(crate) struct DomainRun {
     pub(crate) keep_going: bool,
     /// What has not ended by then is ended.
     pub(crate) time: Option<Duration>,
+    /// How many bytes of what ranks write are shown, which their own logs have anyway; none: all.
+    pub(crate) shown: Option<u64>,
     /// What else was told.
     pub(crate) how: HowArgs,
 }
@@ -110,6 +112,7 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
         manager.servers()
     ));
     let mut writer = Writer::new(manager.ranks(), run.label, output.json)?;
+    writer.room = run.shown;
     let (tell, mut told) = mpsc::channel(WAITING);
     let mut deadlock = None;
     let ended = {
@@ -383,7 +386,11 @@ impl Signals {
 }
 
 /// Standard output and standard error, or standard error alone.
-struct Writer(Vec<Sink>);
+struct Writer {
+    sinks: Vec<Sink>,
+    /// Bytes that are still shown; none: all.
+    room: Option<u64>,
+}
 
 impl Writer {
     fn new(ranks: u32, label: bool, to_stderr: bool) -> std::io::Result<Self> {
@@ -394,21 +401,36 @@ impl Writer {
         let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
         let all = [(!to_stderr).then_some(stdout), Some(stderr)];
-        Ok(Self(all.into_iter().flatten().map(|to| Sink::new(to, labels())).collect()))
+        let sinks = all.into_iter().flatten().map(|to| Sink::new(to, labels())).collect();
+        Ok(Self { sinks, room: None })
+    }
+
+    /// Takes so many bytes of the room; says it once, when there are not so many.
+    fn has_room(&mut self, bytes: u64) -> bool {
+        let Some(room) = &mut self.room else { return true };
+        let left = room.checked_sub(bytes);
+        if left.is_none() && *room > 0 {
+            Output { json: true }.note("what ranks write from here on is in their own logs only");
+        }
+        *room = left.unwrap_or_default();
+        left.is_some()
     }
 
     /// Writes what a rank wrote; whether somebody reads it.
     fn write(&mut self, written: &RankOutput) -> bool {
+        if !self.has_room(written.text.len() as u64) {
+            return true;
+        }
         let stream = usize::from(written.stream == LogStream::Stderr);
         let at = 2 * written.rank as usize + stream;
-        let sink = stream.min(self.0.len() - 1);
-        let sink = &mut self.0[sink];
+        let sink = stream.min(self.sinks.len() - 1);
+        let sink = &mut self.sinks[sink];
         sink.take(at, written.text.as_bytes(), Instant::now());
         flush(sink)
     }
 
     fn finish(&mut self) {
-        for sink in &mut self.0 {
+        for sink in &mut self.sinks {
             sink.release_all();
             flush(sink);
         }

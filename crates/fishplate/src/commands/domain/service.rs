@@ -27,6 +27,10 @@ use crate::output::Output;
 /// Its name.
 pub(crate) const NAME: &str = "domain-manager";
 
+/// Bytes of what ranks write that the job's log has: with labels far less than what a log may have (64 MiB), whose end would be the
+/// manager's, without a grace in which it could end the ranks.
+const SHOWN: u64 = 4 << 20;
+
 /// What it takes and gives.
 const SERVICE: &str = include_str!("service.toml");
 
@@ -122,7 +126,7 @@ pub(crate) fn description(reach: &ReachArgs) -> Result<Description> {
 }
 
 /// Runs a domain as the workspace of a job describes it.
-pub(crate) fn run(args: ManagerArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &ManagerArgs) -> Result<ExitCode> {
     let mut parts = file::read(&args.file)?;
     fs::create_dir_all(&args.results)?;
     let results = args.results.canonicalize()?;
@@ -151,6 +155,7 @@ pub(crate) fn run(args: ManagerArgs) -> Result<ExitCode> {
         label: true,
         keep_going: false,
         time: None,
+        shown: Some(SHOWN),
         how: HowArgs { wait: args.wait, results: Some(results), ..HowArgs::default() },
     };
     running::run(run, Output { json: true })

@@ -14,7 +14,8 @@ async function look() {
     const answer = await fetch(location.href, { signal: AbortSignal.timeout(10000) });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const now = page.getElementById("state");
-    if (!now) return say(`It can't be looked at any more (${answer.status}): it has been ended, or forgotten.`);
+    if (answer.status === 404) return say("It can't be looked at any more: it has been ended, or forgotten.");
+    if (!now) throw new Error(answer.status);
     // Whoever reads to the right stays there.
     const places = Array.from(state.querySelectorAll(".wide"), (wide) => wide.scrollLeft);
     state.replaceChildren(...now.childNodes);
@@ -22,7 +23,7 @@ async function look() {
     if ("ended" in now.dataset) return say("All ranks of this server have ended.");
     say("This page is up to date.");
   } catch {
-    say("The server does not answer.");
+    say("The server does not answer, or not now. It is asked again.");
   }
   timer = setTimeout(look, 2000);
 }
