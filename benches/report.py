@@ -81,8 +81,14 @@ def workflow(found: dict) -> list[str]:
     for name, what in names.items():
         median, least = (times[name][kind] * 1000 for kind in ("median", "least"))
         lines.append(f"| {what} | {median:.2f} ms | {least:.2f} ms | {median - shell * 1000:.2f} ms |")
+    for engine in found["engines"]:
+        median, least = (engine["seconds_a_step"][kind] * 1000 for kind in ("median", "least"))
+        what = f"{engine['name']} {engine['version']}, {engine['steps']} steps"
+        lines.append(f"| {what} | {median:.2f} ms | {least:.2f} ms | {median - shell * 1000:.2f} ms |")
     return [
         *lines, "",
+        "Of other engines the time of so many steps without that of one is shared by the steps; Snakemake and cwltool are told "
+        "all steps beforehand, Parsl and Prefect keep what each gave. "
         f"Bytes through the workflow's own process: {found['bytes_a_step']:.0f} a step. {many['steps']} steps of `cat` in "
         f"one run took {many['seconds']:.1f} s; resumed, they were all there again after "
         f"**{many['resumed_seconds']:.2f} s**, from a journal of {mebibytes(many['journal_bytes'])}. A study of "

@@ -1,4 +1,5 @@
-"""What coupling costs when programs are short: a loop of steps through a run, through services, and as a shell script."""
+"""What coupling costs when programs are short: a loop of steps through a run, through services, as a shell script, and
+by other engines."""
 
 import json
 import os
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import engines
 import machine
 from server import serving
 from tools import ROOT, Tools
@@ -16,6 +18,8 @@ from tools import ROOT, Tools
 WORK = 0.01  # seconds for which a program works
 PYTHON = ROOT / ".venv/bin/python"
 BYTES = 4096
+
+OTHERS = 3  # rounds of another engine
 
 PROGRAM = f"""#!/bin/sh
 sleep {WORK}
@@ -81,6 +85,7 @@ def measure(tools: Tools, rounds: int, steps: int, many: int) -> dict:
     with serving(tools.binary, tools.scratch, "many", description) as server:
         begun = loop("run", server.url, place / "many", many)
         resumed = loop("run", server.url, place / "many", many)
+    others = engines.measure(tools, place, program, bytes(BYTES), min(rounds, OTHERS), steps)
     journal = (place / "many/journal").stat().st_size
     shutil.rmtree(place)
     return {
@@ -88,6 +93,7 @@ def measure(tools: Tools, rounds: int, steps: int, many: int) -> dict:
         "load": {"least": min(loads), "most": max(loads)},
         "seconds_a_step": {way: {"median": statistics.median(times), "least": min(times)}
                            for way, times in ways.items()},
+        "engines": others,
         "bytes_a_step": statistics.median(moved),
         "study_seconds": {"first": studies[0], "reused": studies[1]},
         "many": {"steps": many, "seconds": begun["seconds"], "resumed_seconds": resumed["seconds"],

@@ -156,6 +156,15 @@ fn services_are_found_by_their_interface_and_domains_described_in_xml() {
     let servers = format!("{},{}", root(&one), root(&two));
     let found = user.succeed(&["find", one.url(), "--servers", &servers]);
     assert_eq!(found, format!("{}\n{}\n", one.url(), two.url()));
+    // Several programs may have the namespace of one interface; a server that is away is passed over.
+    let said = user.run(&[
+        "find",
+        "urn:fishplate:ring",
+        "--servers",
+        &format!("http://127.0.0.1:9,{servers}"),
+    ]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, found.as_str()), "{said:?}");
+    assert_named(&said, &["passed over: ", "127.0.0.1:9"]);
     assert_eq!(user.succeed(&["diff", one.url(), two.url()]), "");
     // One of the same name that takes something else is none.
     user.write("other.wsdl", user.succeed(&["wsdl", one.url()]).replace("\"what\"", "\"why\""));
