@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import problem
+
 BEGIN, END = "<!-- figures: written by run.py -->", "<!-- end of figures -->"
 
 
@@ -188,8 +190,14 @@ def small(found: dict) -> list[str]:
     return lines
 
 
+def pipe(found: dict) -> list[str]:
+    loads = found["load"]
+    return [f"### The Pipe Problem, one step, {found['size']}, median of {found['rounds']}", "",
+            under(found, f"{loads['least']:.2f} to {loads['most']:.2f}"), "", *problem.tables(found)]
+
+
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
-        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small}
+        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small, **{f"pipe-{size}": pipe for size in problem.SIZES}}
 
 
 def under(found: dict, load: str) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Not packages: one is named like a library that matplotlib imports.
-sys.path += [str(HERE / "packaging"), str(HERE / "reference"), str(HERE / "messages"), str(HERE.parent / "interop")]
+sys.path += [str(HERE / name) for name in ("packaging", "reference", "messages", "pipe")]
+sys.path.append(str(HERE.parent / "interop"))
 
 import fairness  # noqa: E402
 import figure8  # noqa: E402
@@ -18,6 +19,7 @@ import machine  # noqa: E402
 import messages  # noqa: E402
 import overhead  # noqa: E402
 import peers  # noqa: E402
+import problem  # noqa: E402
 import report  # noqa: E402
 import results as packaging  # noqa: E402
 import small  # noqa: E402
@@ -50,6 +52,9 @@ MEASUREMENTS = {
                                                           200 if options.quick else 1000),
     "workflow": lambda options, scratch: workflow.measure(tools(options, scratch),
                                                           *((2, 100, 1000) if options.quick else (5, 1000, 10_000))),
+    **{f"pipe-{size}": lambda options, scratch, size=size: problem.run(tools(options, scratch),
+                                                                       1 if options.quick else 3, size)
+       for size in problem.SIZES},
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the pipe demo needs and is not there yet: Debian packages (TetGen, CalculiX, the
+# Installs what the pipe demo needs and is not there yet: Debian packages (TetGen, CalculiX, OpenFOAM, the
 # libraries that Gmsh's wheel loads) and pinned Python packages in the project's .venv.
 # Says nothing when nothing is missing. Runs as root or with sudo; only Debian packages need that.
 set -eu
@@ -13,7 +13,8 @@ say() { echo "examples/pipe/install.sh: $*" >&2; }
 
 install_packages() {
     if ! command -v apt-get >/dev/null; then
-        say "no apt-get here; please install TetGen (tetgen), CalculiX (ccx), Python 3.11 or later"
+        say "no apt-get here; please install TetGen (tetgen), CalculiX (ccx), OpenFOAM (v1912) with"
+        say "an mpirun, openssl, Python 3.11 or later"
         say "with venv, and the X11 and OpenGL libraries that Gmsh's wheel loads, and run me again"
         exit 1
     fi
@@ -38,6 +39,9 @@ install_packages() {
 missing_packages() {
     command -v tetgen >/dev/null || echo tetgen
     command -v ccx >/dev/null || echo calculix-ccx
+    command -v rhoSimpleFoam >/dev/null || echo openfoam
+    command -v mpirun >/dev/null || echo openmpi-bin
+    command -v openssl >/dev/null || echo openssl
     python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
         [ -x "$venv/bin/python" ] || echo python3 python3-venv
     command -v dpkg-query >/dev/null || return 0
@@ -62,6 +66,9 @@ PYTHON
 }
 
 missing=$(missing_packages | tr '\n' ' ')
+case " $missing " in
+    *" openfoam "*) say "OpenFOAM is large: 70 MB to fetch, 420 MB on the disk" ;;
+esac
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
 

@@ -513,7 +513,7 @@ limits! {
     "ranks" {
         /// bytes of a message between ranks that is sent at once (eager);
         /// a longer one when its receive is posted (rendezvous)
-        eager_limit: usize = 32 << 10, Bytes Launch;
+        eager_limit: usize = 128 << 10, Bytes Launch;
         /// the same between ranks that share memory
         shared_memory_eager_limit: usize = 64 << 10, Bytes Launch;
         /// bytes of eager messages that a rank holds for receives to come, of all senders together;

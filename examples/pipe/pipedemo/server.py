@@ -6,7 +6,9 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from . import process
 from .process import Failed
@@ -37,9 +39,19 @@ def fishplate_binary(chosen: Path | None) -> Path:
 class Server:
     """`fishplate serve` of some service files; use it in a `with`."""
 
-    def __init__(self, fishplate: Path, service_files: list[Path], folder: Path, environment, options=()):
+    def __init__(
+        self,
+        fishplate: Path,
+        service_files: list[Path],
+        folder: Path,
+        environment,
+        options: Sequence[str] = (),
+        user: int | None = None,
+    ):
         self.fishplate = fishplate
         self.service_files = service_files
+        self.user = user
+        self.listen = "127.0.0.1:0"
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.environment = environment
@@ -49,7 +61,8 @@ class Server:
 
     def __enter__(self) -> "Server":
         words = [str(self.fishplate), "serve", *map(str, self.service_files)]
-        words += ["--listen", "127.0.0.1:0", "--data", str(self.data), *self.options]
+        words += ["--listen", self.listen, "--data", str(self.data), *self.options]
+        as_user = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
         try:
             with self.log.open("wb") as log, process.signals_held():
                 self.process = subprocess.Popen(
@@ -59,8 +72,11 @@ class Server:
                     stderr=log,
                     env=self.environment,
                     start_new_session=True,
+                    **as_user,
                 )
             self.wait_ready()
+            # Started again, it is where callers have known it.
+            self.listen = urlsplit(next(iter(self.urls.values()))).netloc
         except BaseException:
             self.stop()
             raise
@@ -71,6 +87,7 @@ class Server:
 
     def wait_ready(self) -> None:
         """Reads the `NAME URL` line of each service."""
+        self.urls = {}
         deadline = time.monotonic() + READY_WITHIN
         lines = b""
         while len(self.urls) < len(self.service_files):

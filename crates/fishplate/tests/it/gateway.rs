@@ -31,7 +31,7 @@ const BURST: u64 = 8;
 pub(crate) fn stream(world: &Communicator) {
     let other = 1 - world.rank();
     let mut round = 0u64;
-    let mut got = vec![0u8; 64 << 10];
+    let mut got = vec![0u8; 160 << 10];
     loop {
         let is_last = stop().exists();
         for number in round * BURST..(round + 1) * BURST {
@@ -56,7 +56,7 @@ pub(crate) fn stream(world: &Communicator) {
 
 /// Whether it is the last round's, and bytes that no other message has, as many as no other near it; some are too long to be sent at once.
 fn message(number: u64, is_last: bool) -> Vec<u8> {
-    let length = 16 + usize::try_from(number.wrapping_mul(7_919) % 48_000).unwrap();
+    let length = 16 + usize::try_from(number.wrapping_mul(7_919) % 144_000).unwrap();
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.push(u8::from(is_last));
     let mut state = number;

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
+use crate::collective::accumulator::Accumulator;
 use crate::collective::algorithm::{Allgather, Alltoall, Reduce};
 use crate::collective::arguments::{Blocks, Contribution};
 use crate::collective::builder::{
@@ -121,7 +122,7 @@ impl Communicator {
                 Some(hierarchy) => hierarchy.barrier(&mut builder.s),
                 None => broadcast::barrier(
                     &mut builder.s,
-                    algorithms.barrier(),
+                    algorithms.barrier(builder.size),
                     builder.me,
                     builder.size,
                 ),
@@ -161,13 +162,13 @@ impl Communicator {
                 let blocks = builder.blocks("receive", &all, size_of::<T>())?;
                 (builder.value(send, Some(&blocks[root as usize]))?, blocks)
             } else {
-                (builder.value(send, None)?, Vec::new())
+                (builder.sent(send)?, Vec::new())
             };
             if let Some(hierarchy) = self.hierarchy(self.algorithms().gather) {
                 hierarchy.gather(&mut builder.s, root, &mine, &blocks);
                 return Ok(());
             }
-            let algorithm = self.algorithms().gather(mine.length());
+            let algorithm = self.algorithms().gather(mine.length(), size);
             gather::gather(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
         })
@@ -189,7 +190,7 @@ impl Communicator {
                 let blocks = blocks.spans::<T>("blocks", builder.size, &all)?;
                 (builder.value(send, Some(&blocks[root as usize]))?, blocks)
             } else {
-                (builder.value(send, None)?, Vec::new())
+                (builder.sent(send)?, Vec::new())
             };
             gather::serial_gather(&mut builder.s, builder.me, root, &mine, &blocks);
             Ok(())
@@ -221,7 +222,7 @@ impl Communicator {
                 hierarchy.scatter(&mut builder.s, root, &mine, &blocks);
                 return Ok(());
             }
-            let algorithm = self.algorithms().gather(mine.length());
+            let algorithm = self.algorithms().gather(mine.length(), size);
             gather::scatter(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
         })
@@ -361,21 +362,14 @@ impl Communicator {
             self.group().member(root)?;
             whole_elements::<T>(operation)?;
             let into = (builder.me == root).then(|| builder.target(receive));
-            let value = builder.value(send, into.as_ref())?;
-            let (me, size, commutative) = (builder.me, builder.size, operation.is_commutative());
+            let mut value = builder.accumulator(send, into.as_ref())?;
             if let Some(hierarchy) = self.hierarchy(self.algorithms().reduce) {
-                hierarchy.reduce(&mut builder.s, root, &value, commutative);
+                hierarchy.reduce(&mut builder.s, root, &mut value);
                 return Ok(());
             }
-            reduce::reduce(
-                &mut builder.s,
-                self.algorithms().reduce(),
-                me,
-                root,
-                &value,
-                size,
-                commutative,
-            );
+            let (me, size) = (builder.me, builder.size);
+            let algorithm = self.algorithms().reduce(value.result().length(), size);
+            reduce::reduce(&mut builder.s, algorithm, me, root, &mut value, size);
             Ok(())
         })
     }
@@ -391,20 +385,20 @@ impl Communicator {
         self.collective("allreduce", ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
             let into = builder.target(receive);
-            let value = builder.value(send, Some(&into))?;
+            let value = builder.accumulator(send, Some(&into))?;
             let (me, size, algorithms) = (builder.me, builder.size, self.algorithms());
             if let Some(hierarchy) = self.hierarchy(algorithms.allreduce) {
-                hierarchy.allreduce(&mut builder.s, operation, &value);
+                hierarchy.allreduce(&mut builder.s, operation, value);
                 return Ok(());
             }
-            let algorithm = algorithms.allreduce(value.length(), size, operation.is_commutative());
+            let algorithm = algorithms.allreduce(into.length(), size, operation.is_commutative());
             allreduce::allreduce(
                 &mut builder.s,
                 algorithm,
-                (algorithms.reduce(), algorithms.broadcast(value.length(), size)),
+                (algorithms.reduce(into.length(), size), algorithms.broadcast(into.length(), size)),
                 operation,
                 me,
-                &value,
+                value,
                 size,
             );
             Ok(())
@@ -425,32 +419,23 @@ impl Communicator {
             whole_elements::<T>(operation)?;
             let into = builder.target(receive);
             let (me, size) = (builder.me, builder.size);
-            let value = match send {
-                Contribution::Data(_) => builder.value(send, None)?,
-                Contribution::InPlace => sent_to_all(builder, send, &into),
-            };
-            let blocks = Blocks::packed(counts).spans::<T>("counts", size, &value)?;
+            let data = sent_to_all(builder, send, &into);
+            let blocks = Blocks::packed(counts).spans::<T>("counts", size, &data)?;
             let mine = &blocks[me as usize];
             let result =
                 if into.length() >= mine.length() { into.part(0..mine.length()) } else { into };
             same_length("receive", &result, mine, size_of::<T>())?;
             if operation.is_commutative() && !self.algorithms().ordered {
-                builder.s.copy(mine, &result);
                 reduce::pairwise_reduce_scatter(&mut builder.s, me, &blocks, &result, size);
             } else {
                 let algorithm =
                     if self.algorithms().ordered { Reduce::Serial } else { Reduce::Binomial };
-                reduce::reduce(
-                    &mut builder.s,
-                    algorithm,
-                    me,
-                    0,
-                    &value,
-                    size,
-                    operation.is_commutative(),
-                );
+                let all = builder.s.scratch(data.length());
+                let blocks = Blocks::packed(counts).spans::<T>("counts", size, &all)?;
+                let mut value = Accumulator::new(data, all);
+                reduce::reduce(&mut builder.s, algorithm, me, 0, &mut value, size);
                 if me == 0 {
-                    builder.s.copy(mine, &result);
+                    builder.s.copy(&blocks[0], &result);
                 }
                 gather::serial_scatter(&mut builder.s, me, 0, &result, &blocks);
             }

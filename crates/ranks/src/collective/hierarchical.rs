@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::buffer::Span;
+use crate::collective::accumulator::Accumulator;
 use crate::collective::algorithm::{Algorithms, Allreduce, Barrier, Broadcast, Reduce};
 use crate::collective::allreduce::allreduce;
 use crate::collective::broadcast::{barrier, broadcast, gather_nothing, tree};
@@ -115,59 +116,58 @@ impl Hierarchy<'_> {
         });
     }
 
-    /// `value` of all ranks to that of the root; other ranks' values are lost.
-    pub(super) fn reduce(self, s: &mut Schedule, root: Rank, value: &Span, commutative: bool) {
+    /// `value` of all ranks to the result of the root; other ranks' results are lost.
+    pub(super) fn reduce(self, s: &mut Schedule, root: Rank, value: &mut Accumulator) {
         let sites = self.sites;
-        if self.algorithms.ordered || !(commutative || sites.are_in_order()) {
+        if self.algorithms.ordered || !(s.is_commutative() || sites.are_in_order()) {
             return self.reduce_in_order(s, root, value);
         }
         let leaders = sites.leaders(root);
         self.at_site(s, &leaders, |s, me, leader, size| {
-            reduce(s, Reduce::Binomial, me, leader, value, size, commutative);
+            reduce(s, Reduce::Binomial, me, leader, value, size);
         });
         let (root, others) = (place(&leaders, root), count(&leaders));
         self.between_sites(s, &leaders, |s, me| {
-            reduce(s, Reduce::Serial, me, root, value, others, commutative);
+            reduce(s, Reduce::Serial, me, root, value, others);
         });
     }
 
     /// The same, by the root alone, one after the other: what sites reduce depends on who is where.
-    fn reduce_in_order(self, s: &mut Schedule, root: Rank, value: &Span) {
+    fn reduce_in_order(self, s: &mut Schedule, root: Rank, value: &Accumulator) {
         let size = self.sites.members.iter().map(Vec::len).sum();
         let values: Vec<Span> = if self.me == root {
-            (0..size).map(|_| s.scratch(value.length())).collect()
+            (0..size).map(|_| s.scratch(value.result().length())).collect()
         } else {
             Vec::new()
         };
         if self.me == root {
-            s.copy(value, &values[root as usize]);
+            s.copy(value.value(), &values[root as usize]);
         }
-        self.gather(s, root, value, &values);
+        self.gather(s, root, value.value(), &values);
         if self.me == root {
-            in_order(s, &values, value);
+            in_order(s, &values, value.result());
         }
     }
 
-    pub(super) fn allreduce(self, s: &mut Schedule, operation: &Operation, value: &Span) {
-        let commutative = operation.is_commutative();
-        if self.algorithms.ordered || !(commutative || self.sites.are_in_order()) {
-            self.reduce_in_order(s, 0, value);
-            return self.broadcast(s, 0, value);
+    pub(super) fn allreduce(self, s: &mut Schedule, operation: &Operation, mut value: Accumulator) {
+        if self.algorithms.ordered || !(s.is_commutative() || self.sites.are_in_order()) {
+            self.reduce_in_order(s, 0, &value);
+            return self.broadcast(s, 0, value.result());
         }
         let leaders = self.sites.leaders(0);
         self.at_site(s, &leaders, |s, me, leader, size| {
-            reduce(s, Reduce::Binomial, me, leader, value, size, commutative);
+            reduce(s, Reduce::Binomial, me, leader, &mut value, size);
         });
-        let others = count(&leaders);
-        let algorithms = (Reduce::Serial, self.algorithms.broadcast(value.length(), others));
+        let (others, result) = (count(&leaders), value.result().clone());
+        let algorithms = (Reduce::Serial, self.algorithms.broadcast(result.length(), others));
         self.between_sites(s, &leaders, |s, me| {
             let algorithm = Allreduce::RecursiveDoubling;
             allreduce(s, algorithm, algorithms, operation, me, value, others);
         });
         let algorithms = self.algorithms;
         self.at_site(s, &leaders, |s, me, leader, size| {
-            let algorithm = algorithms.broadcast(value.length(), size);
-            broadcast(s, algorithm, me, size, leader, value);
+            let algorithm = algorithms.broadcast(result.length(), size);
+            broadcast(s, algorithm, me, size, leader, &result);
         });
     }
 
@@ -211,7 +211,7 @@ impl Hierarchy<'_> {
             if me == leader {
                 s.copy(mine, &own[me as usize]);
             }
-            let algorithm = algorithms.gather(mine.length());
+            let algorithm = algorithms.gather(mine.length(), size);
             gather(s, algorithm, me, leader, mine, &own, size);
         });
         let at = place(&leaders, root);
@@ -245,7 +245,7 @@ impl Hierarchy<'_> {
             if me == leader && !is_root {
                 s.copy(&own[me as usize], mine);
             }
-            let algorithm = algorithms.gather(mine.length());
+            let algorithm = algorithms.gather(mine.length(), size);
             scatter(s, algorithm, me, leader, mine, &own, size);
         });
     }
@@ -261,7 +261,7 @@ impl Hierarchy<'_> {
             if me == leader {
                 s.copy(mine, &own[me as usize]);
             }
-            gather(s, algorithms.gather(block), me, leader, mine, &own, size);
+            gather(s, algorithms.gather(block, size), me, leader, mine, &own, size);
         });
         self.between_sites(s, &leaders, |s, me| {
             for (other, site) in (0..).zip(&sites).filter(|(other, _)| *other != me) {

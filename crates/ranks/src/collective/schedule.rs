@@ -1,6 +1,7 @@
 //! Schedules: a rank's part of a collective operation, and how it is run.
 
 use crate::buffer::{Memory, ReceiveBuffer, SendBuffer, Span, combine};
+use crate::collective::scratch::Scratch;
 use crate::engine::{Engine, SendArguments};
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -52,7 +53,7 @@ impl Schedule {
     }
 
     pub(crate) fn scratch(&mut self, length: usize) -> Span {
-        self.add(Memory::Scratch(vec![0; length].into()), length)
+        self.add(Memory::Scratch(Scratch::new(length)), length)
     }
 
     /// The same steps on the same buffers, of which only one may be under way.
@@ -112,10 +113,14 @@ impl Schedule {
         self.steps.push(Step::Reduce(left.clone(), right.clone()));
     }
 
+    /// Whether the order of operands is free.
+    pub(crate) fn is_commutative(&self) -> bool {
+        self.operation.as_ref().is_none_or(Operation::is_commutative)
+    }
+
     /// `result = result op other` if `other` is of higher ranks, else `other op result`; `other` is lost.
     pub(crate) fn fold(&mut self, result: &Span, other: &Span, higher: bool) {
-        let commutative = self.operation.as_ref().is_none_or(Operation::is_commutative);
-        if higher && !commutative {
+        if higher && !self.is_commutative() {
             self.reduce(result, other);
             self.copy(other, result);
         } else {

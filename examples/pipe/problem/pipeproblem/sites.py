@@ -1,0 +1,191 @@
+"""The six sites: servers with data directories, ports, and if they can be had users of their own, and TLS between them.
+
+What a site makes stays there; another fetches it by reference, over TLS, with a certificate of an authority that is
+made here. Callers log in."""
+
+import os
+import pwd
+import secrets
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent.parent))
+
+from pipedemo.process import Failed  # noqa: E402
+from pipedemo.server import GONE_WITHIN, Server  # noqa: E402
+
+FOLDER = HERE.parent / "sites"
+NAMES = ("geometry", "meshing", "flow-mesh", "flow", "solid", "fracture")
+USER = "workflow"
+FIRST_UID = 59_841
+"""Users of the sites, one after the other, if we are root: far up among those that Debian leaves to a machine's
+administrator (policy 9.2.2). They have no names."""
+DAYS = "30"
+"""For which certificates are good."""
+
+
+def openssl(*words: object, text: str | None = None) -> None:
+    """Runs openssl."""
+    done = subprocess.run(["openssl", *map(str, words)], input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"openssl {words[0]} failed: {done.stderr.strip()}")
+
+
+def make_authority(folder: Path) -> Path:
+    """An authority for this run; its certificate."""
+    certificate = folder / "ca.pem"
+    if not certificate.exists():
+        new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", DAYS)
+        subject = ("-subj", "/CN=Authority of the pipe's sites")
+        openssl("req", "-x509", *new, "-keyout", folder / "ca.key", "-out", certificate, *subject)
+    return certificate
+
+
+def make_certificate(authority: Path, site: Path) -> list[str]:
+    """A site's certificate for this machine, and the options that a server takes it with."""
+    key, request, certificate = site / "key.pem", site / "request.pem", site / "cert.pem"
+    if not certificate.exists():
+        new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+        openssl("req", *new, "-keyout", key, "-out", request, "-subj", f"/CN={site.name}")
+        extensions = site / "extensions"
+        names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+        extensions.write_text(f"{names}\nbasicConstraints=critical,CA:FALSE\nextendedKeyUsage=serverAuth\n")
+        signed = ("-CA", authority, "-CAkey", authority.with_suffix(".key"), "-CAcreateserial", "-days", DAYS)
+        openssl("x509", "-req", "-in", request, "-out", certificate, "-extfile", extensions, *signed)
+    return ["--tls-cert", str(certificate), "--tls-key", str(key)]
+
+
+def can_have_users(binary: Path, folder: Path, environment: dict[str, str]) -> str:
+    """Why sites can't have users of their own, or an empty text."""
+    if os.geteuid() != 0:
+        return "only root can give them"
+    for number in range(len(NAMES)):
+        try:
+            return f"{FIRST_UID + number} is {pwd.getpwuid(FIRST_UID + number).pw_name} already"
+        except KeyError:
+            pass
+    # What a site runs as another user: the server, a program of ours with its libraries, Gmsh.
+    for words in ([str(binary), "--version"], ["python3", "-c", "import numpy, meshio, scipy"], ["gmsh", "--version"]):
+        try:
+            tried = subprocess.run(
+                words, user=FIRST_UID, group=FIRST_UID, extra_groups=[], env=environment, cwd="/", capture_output=True
+            )
+        except OSError as error:
+            return f"{words[0]} cannot be started by another user: {error.strerror}"
+        if tried.returncode:
+            return f"{words[0]} does not work for another user"
+    parents = [folder, *folder.parents]
+    closed = next((str(parent) for parent in parents if not parent.stat().st_mode & 0o001), None)
+    return f"another user cannot enter {closed}" if closed else ""
+
+
+def end_left_over(site: Path) -> None:
+    """Ends a site's server whose workflow was killed (-9); jobs that run go on, the next server finds them."""
+    try:
+        pid = int((site / "pid").read_text())
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"serve" not in words or str(site / "data").encode() not in words:
+            return
+        handle = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGTERM)
+    except (OSError, ValueError):
+        return  # there is none
+    try:
+        if not select.select([handle], [], [], GONE_WITHIN)[0]:
+            os.kill(pid, signal.SIGKILL)
+            select.select([handle], [], [])
+    finally:
+        os.close(handle)
+
+
+class Sites:
+    """The servers of all sites; use it in a `with`. The folder may be one of before: all is as it was then."""
+
+    def __init__(
+        self,
+        binary: Path,
+        folder: Path,
+        environment: dict[str, str],
+        say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
+        names: tuple[str, ...] = NAMES,
+    ):
+        self.binary = binary
+        self.folder = folder.resolve()
+        self.environment = environment
+        self.say = say
+        self.servers: dict[str, Server] = {}
+        self.names = names
+        self.stack = ExitStack()
+
+    def __enter__(self) -> "Sites":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.authority = make_authority(self.folder)
+        self.password = self.make_password()
+        problem = can_have_users(self.binary, self.folder, self.environment)
+        if problem:
+            self.say(f"the sites run as this user: {problem}")
+        try:
+            for number, name in enumerate(self.names):
+                server = self.server(name, None if problem else FIRST_UID + number)
+                self.servers[name] = self.stack.enter_context(server)
+                (self.folder / name / "address").write_text(server.listen)
+                (self.folder / name / "pid").write_text(f"{server.process.pid}\n")
+        except BaseException:
+            self.stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Of all services, by name."""
+        return {name: url for server in self.servers.values() for name, url in server.urls.items()}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How they are called: `run.service(url, **settings)`."""
+        return {"ca_file": self.authority, "auth": (USER, self.password)}
+
+    def make_password(self) -> str:
+        """The one that callers log in with, at all sites."""
+        path = self.folder / "password"
+        if not path.exists():
+            path.touch(0o600)
+            path.write_text(secrets.token_urlsafe(24))
+        return path.read_text()
+
+    def server(self, name: str, user: int | None) -> Server:
+        """A site's server, with all that it needs in its folder."""
+        site = self.folder / name
+        (site / "data").mkdir(parents=True, exist_ok=True)
+        end_left_over(site)
+        # A workflow that is a service logs in at the other sites by this.
+        login = site / ".netrc"
+        login.touch(0o600)
+        login.write_text(f"machine 127.0.0.1 login {USER} password {self.password}\n")
+        # The authority is the only one that is trusted.
+        own = {"SSL_CERT_FILE": str(self.authority), "HOME": str(site), "FISHPLATE_CA_FILE": str(self.authority)}
+        options = [*make_certificate(self.authority, site), "--login", "--allow-network", "sites=127.0.0.0/8"]
+        if not (site / "data" / "users").exists():
+            words = [self.binary, "user", "add", USER, "--password-stdin", "--data", site / "data"]
+            done = subprocess.run(words, input=self.password, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise Failed(f"no user for site {name}: {done.stderr.strip()}")
+        if user is not None:
+            for path in (site, *site.rglob("*")):
+                os.chown(path, user, user)
+        services = sorted((FOLDER / name).glob("*.toml"))
+        server = Server(self.binary, services, site, self.environment | own, options, user)
+        # Started again, a site is where runs and references have known it.
+        if (site / "address").exists():
+            server.listen = (site / "address").read_text()
+        return server

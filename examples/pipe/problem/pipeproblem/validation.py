@@ -1,0 +1,213 @@
+"""The solid half against closed forms: `python -m pipeproblem.validation` prints a table.
+
+The same programs as in the services, run directly. Lamé's cylinder and Timoshenko's thermal stress in one are the quick
+part's pipe; the penny-shaped crack is under tension, under pressure on its sides, and under a temperature that changes
+across it (Tada, Paris, Irwin, The Stress Analysis of Cracks Handbook).
+"""
+
+import argparse
+import math
+import os
+import re
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+PROBLEM = Path(__file__).resolve().parents[1]
+PIPE = PROBLEM.parent
+sys.path[:0] = [str(PIPE), str(PROBLEM / "programs")]
+
+import t4_to_t10  # noqa: E402  (its folder is told above, as of the others)
+from crack_front import read_deck, read_nodal  # noqa: E402
+from domain_integral import Solid, read_pressure  # noqa: E402
+from fracture_mechanics import along_front  # noqa: E402
+from pipedemo import chain, process, stress  # noqa: E402
+from pipedemo.case import Case as Cylinder  # noqa: E402
+from pipedemo.runner import Direct  # noqa: E402
+
+from . import mechanics  # noqa: E402
+from .case import SIZES, Case  # noqa: E402
+
+WORST = re.compile(r"^\s*(\*ERROR|Error\s*:)", re.MULTILINE)
+STEEL = Solid(young=200_000.0, poisson=0.3)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    what: str
+    computed: float
+    exact: float
+    unit: str
+    allowed: float
+    """Per cent."""
+
+    @property
+    def error(self) -> float:
+        """Per cent."""
+        return 100 * (self.computed / self.exact - 1)
+
+    def __str__(self) -> str:
+        verdict = "" if abs(self.error) <= self.allowed else f"  more than {self.allowed:g} %"
+        return f"{self.what:<58} {self.computed:>10.4g} {self.exact:>10.4g} {self.unit:<14} {self.error:+7.2f} %{verdict}"
+
+
+def program(folder: Path, *words: object) -> None:
+    """Runs a program in a folder; its log has a say whether it succeeded."""
+    logs = folder / "stdout", folder / "stderr"
+    texts = [str(word) for word in words]
+    environment = os.environ | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "2")}
+    found = shutil.which(texts[0])
+    if found is None:
+        raise process.Failed(f"{texts[0]}: no such program; run examples/pipe/install.sh")
+    code = process.run([found, *texts[1:]], folder, *logs, environment)
+    if code != 0 or any(WORST.search(log.read_text(errors="replace")) for log in logs):
+        raise process.Failed(f"{' '.join(texts)}: ended with {code}\n{process.tail(logs[1]) or process.tail(logs[0])}")
+
+
+def penny_mesh(folder: Path, crack_size: float) -> Path:
+    """A cube of 16 mm with a penny-shaped crack of radius 1 mm in its middle, ten-node tetrahedra."""
+    program(
+        folder, "gmsh", PROBLEM / "validation" / "penny.geo", "-2", "-nt", "1", "-format", "mesh", "-o", "penny.mesh",
+        "-setnumber", "crack_size", crack_size,
+    )  # fmt: skip
+    program(folder, "tetgen", "-pYq1.4/12g", "penny.mesh")
+    t4_to_t10.convert(folder / "penny.1.mesh", folder / "mesh.inp", crack_marker=5)
+    return folder / "mesh.inp"
+
+
+def penny(folder: Path, loads: str, solid: Solid, temperature: dict[int, float] | None = None) -> np.ndarray:
+    """K_I along the front, a row a node: angle, K_I. `loads` are cards of the step."""
+    (folder / "pressure.inp").write_text("".join(re.findall(r"\*DSLOAD\n(?:SURFACE.*\n)+", loads)))
+    lines = ["*INCLUDE, INPUT=mesh.inp", "*MATERIAL, NAME=STEEL", "*ELASTIC", f"{solid.young}, {solid.poisson}"]
+    if temperature:
+        lines += [f"*EXPANSION, ZERO={solid.reference}", f"{solid.expansion}"]
+        lines += ["*INITIAL CONDITIONS, TYPE=TEMPERATURE", f"ALL, {solid.reference}"]
+    lines += ["*SOLID SECTION, ELSET=SOLID, MATERIAL=STEEL", "*STEP", "*STATIC, SOLVER=SPOOLES", loads.rstrip()]
+    if temperature:
+        lines += ["*TEMPERATURE", *(f"{node}, {value:.9g}" for node, value in temperature.items())]
+    lines += ["*NODE FILE", "U", "*END STEP", ""]
+    (folder / "job.inp").write_text("\n".join(lines))
+    program(folder, "ccx", "-i", "job")
+    deck = read_deck(folder / "mesh.inp")
+    moved = read_nodal(folder / "job.frd", "DISP", 3)
+    front, found = along_front(deck, solid, moved, temperature, read_pressure(folder / "pressure.inp", deck))
+    return np.column_stack([np.arctan2(front.points[:, 1], front.points[:, 0]), found[:, 0]])
+
+
+def penny_rows(folder: Path, crack_size: float = 0.1) -> list[Row]:
+    """The crack under three loads that give the same mean, K_I = 2 s sqrt(a / pi)."""
+    folder.mkdir()
+    nodes = read_deck(penny_mesh(folder, crack_size)).nodes
+    # Nodes 1 and 2 are corners of the bottom, on a line along z or y or x: held so that the cube can't float or turn.
+    floating = "1, 1, 2\n" + f"2, {1 if nodes[1][1] != nodes[2][1] else 2}\n"
+    exact = 2 * 100 * math.sqrt(1 / math.pi)
+    bottom = "*BOUNDARY\nNODES_3, 3, 3\n" + floating
+    pulled = penny(folder, bottom + "*DSLOAD\nSURFACE_4, P, -100.\n", STEEL)
+    pressed = penny(folder, bottom + "*DSLOAD\nSURFACE_5A, P, 100.\nSURFACE_5B, P, 100.\n", STEEL)
+    # Cooled by 50 K and by half of that more or less at x = +-1, between two ends that stay where they are.
+    cooled = Solid(STEEL.young, STEEL.poisson, expansion=1e-5, reference=300.0)
+    temperature = {node: 300.0 - 50.0 * (1 + 0.5 * at[0]) for node, at in nodes.items()}
+    thermal = penny(folder, bottom + "NODES_4, 3, 3\n", cooled, temperature)
+    first = 2 * np.mean(thermal[:, 1] * np.cos(thermal[:, 0]))
+    unit = "MPa sqrt(mm)"
+    return [
+        Row("penny crack in tension, mean K_I", pulled[:, 1].mean(), exact, unit, 1.5),
+        Row("  its least K_I", pulled[:, 1].min(), exact, unit, 2.5),
+        Row("  its largest K_I", pulled[:, 1].max(), exact, unit, 2.5),
+        Row("penny crack with pressure on its sides, mean K_I", pressed[:, 1].mean(), exact, unit, 1.5),
+        Row("penny crack cooled between fixed ends, mean K_I", thermal[:, 1].mean(), exact, unit, 2.0),
+        Row("  amplitude of K_I around it, from the gradient", first, exact / 3, unit, 3.0),
+    ]
+
+
+def cylinder_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
+    """Hoop stress at the bore of a straight pipe: under pressure, and with a hot bore."""
+    direct = Direct(sorted((PIPE / "services").glob("*.toml")), dict(os.environ))
+    surface = direct.run(chain.surface_mesher(cylinder), folder / "surface").files["surface"]
+    volume = direct.run(chain.volume_mesher(cylinder, surface), folder / "volume").files
+    mesh = direct.run(chain.converter(**volume), folder / "mesh").files["mesh"]
+    text = chain.input_deck(cylinder, volume["nodes"])
+
+    def solved(name: str, text: str) -> Path:
+        deck = folder / f"{name}.inp"
+        deck.write_text(text)
+        return direct.run(chain.solver(deck, mesh), folder / name).files["result"]
+
+    pressed = stress.bore_hoop(cylinder, stress.read_frd(solved("pressed", text)))
+    hot = 100.0
+    steady = solved(
+        "heat",
+        "*INCLUDE, INPUT=mesh.inp\n*MATERIAL, NAME=WALL\n*CONDUCTIVITY\n20.\n*SOLID SECTION, ELSET=SOLID, MATERIAL=WALL\n"
+        "*INITIAL CONDITIONS, TYPE=TEMPERATURE\nALL, 0.\n*STEP\n*HEAT TRANSFER, STEADY STATE\n*BOUNDARY\n"
+        f"NODES_1, 11, 11, {hot}\nNODES_2, 11, 11, 0.\n*NODE FILE\nNT\n*END STEP\n",
+    )
+    temperature = read_nodal(steady, "NDTEMP", 1)
+    heated = "*TEMPERATURE\n" + "".join(f"{node}, {row[0]:.9g}\n" for node, row in temperature.items())
+    expansion = 1e-5
+    text = text.replace("*SOLID SECTION", f"*EXPANSION\n{expansion}\n*INITIAL CONDITIONS, TYPE=TEMPERATURE\nALL, 0.\n*SOLID SECTION")
+    text = re.sub(r"\*DSLOAD\n.*\n", heated, text)
+    warm = stress.bore_hoop(cylinder, stress.read_frd(solved("warm", text)))
+    a, b = cylinder.inner, cylinder.outer
+    log = math.log(b / a)
+    scale = cylinder.young * expansion * hot / (2 * (1 - cylinder.poisson) * log)
+    thermal = scale * (1 - log - a**2 / (b**2 - a**2) * (1 + b**2 / a**2) * log)
+    return [
+        Row("Lamé's cylinder, hoop stress at the bore", pressed.computed, pressed.closed_form, "MPa", 0.5),
+        Row("cylinder with a hot bore, hoop stress there", warm.computed, thermal, "MPa", 1.0),
+    ]
+
+
+def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[str]:
+    """The first crack of the Pipe Problem under a constant pressure, at several sizes: a line each."""
+    lines = [f"{'size':<8} {'triangles':>9} {'tets':>8} {'nodes':>8} {'K_I deepest':>12} {'K_I largest':>12}  MPa sqrt(mm)"]
+    for name in names:
+        case = Case(size=SIZES[name])
+        at = folder / name
+        at.mkdir()
+        np.savetxt(at / "front.txt", case.first_front(), fmt="%.12g")
+        numbers = vars(case.pipe) | {"size": case.size.surface, "crack_size": case.size.crack}
+        words = [word for pair in numbers.items() for word in ("-setnumber", *pair)]
+        shutil.copy(PROBLEM / "sites" / "geometry" / "cracked_pipe.geo", at)
+        program(at, "gmsh", "cracked_pipe.geo", "-2", "-nt", "1", "-format", "mesh", "-o", "s.mesh", *words)
+        program(at, "tetgen", f"-pYq1.4/12ga{case.size.volume}", "s.mesh")
+        t4_to_t10.convert(at / "s.1.mesh", at / "mesh.inp", crack_marker=5)
+        (at / "job.inp").write_text(mechanics.deck(case, thermal=False))
+        (at / "pressure.inp").write_text(mechanics.uniform_pressure(pressure))
+        program(at, "ccx", "-i", "job")
+        deck = read_deck(at / "mesh.inp")
+        solid = Solid(case.material.young, case.material.poisson)
+        moved = read_nodal(at / "job.frd", "DISP", 3)
+        front, found = along_front(deck, solid, moved, None, read_pressure(at / "pressure.inp", deck))
+        deepest = np.hypot(*front.points[:, :2].T).argmin()
+        triangles = sum(len(faces) for surface, faces in deck.surfaces.items() if not surface.endswith("B"))
+        lines.append(
+            f"{name:<8} {triangles:>9,} {len(deck.elements):>8,} {len(deck.nodes):>8,} {found[deepest, 0]:>12.1f} {found[:, 0].max():>12.1f}"
+        )
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", nargs="*", choices=SIZES, default=["coarse"], help="for the mesh's convergence")
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fishplate-pipe-") as name:
+        folder = Path(name)
+        try:
+            rows = cylinder_rows(folder, Cylinder()) + penny_rows(folder / "penny")
+            print(f"{'':<58} {'computed':>10} {'exact':>10}")
+            print("\n".join(map(str, rows)))
+            print("\n" + "\n".join(convergence(folder, wanted.sizes)))
+        except process.Failed as failed:
+            print(f"validation: {failed}", file=sys.stderr)
+            return 1
+    return 0 if all(abs(row.error) <= row.allowed for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

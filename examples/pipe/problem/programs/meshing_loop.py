@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""The Meshing Loop of paper 000 (section 2.1): mesh the surface, fill it, send back the triangles that need refinement,
+until there are none. Ours; the meshers that it calls are not. A workflow: killed, its service ends the jobs it began."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import fishplate
+import numpy as np
+
+PASSES = 8
+"""After so many the mesh is given up."""
+
+
+def loop(run: fishplate.Run, wanted: argparse.Namespace) -> int:
+    """Writes the accepted meshes, and gives the number of passes."""
+    surface_mesher = run.service(wanted.surface_mesher)
+    volume_mesher = run.service(wanted.volume_mesher)
+    mesh_check = run.service(wanted.mesh_check)
+    pipe = {name: getattr(wanted, name) for name in ("inner", "outer", "bend", "angle", "size", "crack_size")}
+    refine = np.empty((0, 4))
+    for count in range(1, PASSES + 1):
+        print(f"pass {count} of {PASSES}", flush=True)
+        surface = surface_mesher.by_reference()(
+            passages=wanted.holes,
+            passage_radius=wanted.hole_radius,
+            front=np.loadtxt(wanted.front, ndmin=2),
+            refine=refine if len(refine) else None,
+            **pipe,
+        ).surface
+        volume = None
+        try:
+            volume = volume_mesher.by_reference()(surface=surface, volume=wanted.tet_volume).mesh
+        except fishplate.Fault as refused:
+            print(f"the volume mesher refused the surface: {refused}", flush=True)
+        checked = mesh_check(surface=surface, volume=volume, angle=wanted.least_angle)
+        run.progress("triangles to refine", checked.rejected)
+        print(f"{checked.rejected} triangles need refinement", flush=True)
+        if checked.rejected == 0 and volume is not None:
+            surface.save(wanted.surface)
+            volume.save(wanted.volume)
+            return count
+        refine = np.vstack([refine, checked.refine])
+    raise RuntimeError(f"the mesh was not accepted in {PASSES} passes")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("surface_mesher", "volume_mesher", "mesh_check"):
+        parser.add_argument(name, help="its URL")
+    parser.add_argument("front", type=Path, help="x, y of the crack's front a line")
+    for name in ("surface", "volume", "passes"):
+        parser.add_argument(f"--{name}", type=Path, required=True, help="written")
+    for name in ("inner", "outer", "bend", "angle", "hole-radius", "size", "crack-size", "tet-volume", "least-angle"):
+        parser.add_argument(f"--{name}", type=float, required=True)
+    parser.add_argument("--holes", type=int, required=True)
+    wanted = parser.parse_args()
+    try:
+        with fishplate.Run("meshing-loop", progress=False) as run:
+            passes = loop(run, wanted)
+    except (fishplate.Error, RuntimeError) as error:
+        print(f"meshing_loop: {error}", file=sys.stderr)
+        return 1
+    wanted.passes.write_text(f"{passes}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""The workflow through its sites, TLS and logins: the solid half, under a constant pressure, coarse."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import fishplate
+import numpy as np
+import pytest
+from pipeproblem import crack, mechanics
+from pipeproblem.case import Case, Size
+from pipeproblem.sites import Sites
+
+ROOT = Path(__file__).resolve().parents[4]
+CASE = Case(size=Size(9.0, 1.5, 200.0))
+PRESSURE = 20.0
+
+
+BINARY = Path(os.environ.get("FISHPLATE", ROOT / "target" / "debug" / "fishplate"))
+PATIENCE = 300.0
+"""Seconds after which a test gives up."""
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sites")
+    names = ("geometry", "meshing", "solid", "fracture")
+    with Sites(BINARY, folder, dict(os.environ), print, names) as started:
+        yield started
+
+
+def grow(sites, folder, mesher, steps):
+    def loads(*_):
+        return crack.Load(mechanics.uniform_pressure(PRESSURE).encode())
+
+    with fishplate.Run("crack", folder, progress=False) as run:
+        used = crack.services(run, sites.urls, f"volume-mesher-{mesher}", **sites.settings)
+        done = crack.grow(run, used, CASE, steps, loads)
+        image = crack.picture(used, CASE, done).bytes()
+        return done, image, sum(run.transferred)
+
+
+def jobs(sites, name):
+    return len(list(fishplate.Service(sites.urls[name], **sites.settings).jobs()))
+
+
+@pytest.fixture(scope="module")
+def grown(sites, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "crack.run"
+    return folder, *grow(sites, folder, "tetgen", 2)
+
+
+def test_the_crack_grows(grown):
+    _, (first, second), image, moved = grown
+    assert second.depth > first.depth > CASE.crack_depth
+    assert first.depth == pytest.approx(CASE.crack_depth + CASE.growth, abs=0.3)
+    assert second.intensities[:, 3].max() > first.intensities[:, 3].max() > 0
+    assert np.abs(first.intensities[:, 4]).max() < 0.1 * first.intensities[:, 3].max()
+    assert image[:8] == b"\x89PNG\r\n\x1a\n"
+    assert moved < len(image) + 1e6
+
+
+def test_started_again_it_goes_on_and_runs_nothing_twice(sites, grown):
+    folder, before, *_ = grown
+    once = jobs(sites, "mechanical")
+    again, *_ = grow(sites, folder, "tetgen", 2)
+    assert jobs(sites, "mechanical") == once
+    for one, other in zip(before, again, strict=True):
+        assert (one.intensities == other.intensities).all()
+
+
+def test_the_volume_mesher_is_exchanged_by_its_name(sites, grown, tmp_path):
+    """Another mesh of the same solid: the same intensities, about."""
+    _, (first, _), *_ = grown
+    (other,), *_ = grow(sites, tmp_path / "gmsh.run", "gmsh", 1)
+    assert len(other.intensities) == len(first.intensities)
+    assert other.intensities[:, 3] == pytest.approx(first.intensities[:, 3], rel=0.08)
+
+
+def test_the_meshing_loop_goes_on_until_the_mesh_is_accepted(sites, tmp_path):
+    """So near to the outside that the first mesh has one layer of elements there."""
+    deep = Case(crack_depth=12.0, crack_half_length=12.0)
+    with fishplate.Run("loop", tmp_path / "loop.run", progress=False) as run:
+        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
+        meshed = used.meshing_loop(**used.meshers, front=deep.first_front(), size=9, crack_size=3, tet_volume=500)
+        assert meshed.passes > 1
+        checked = run.service(sites.urls["mesh-check"], **sites.settings)(
+            surface=meshed.surface, volume=meshed.volume
+        )
+        assert checked.rejected == 0 and checked.refine.shape == (0, 4)
+
+
+def test_killed_by_force_it_goes_on_and_solves_nothing_twice(tmp_path):
+    words = [sys.executable, "-m", "pipeproblem", "--fishplate", str(BINARY), "--output", str(tmp_path)]
+    words += ["--steps", "1", "--pressure", "20"]
+    solved = tmp_path / "pipe.sites" / "solid" / "data" / "jobs"
+
+    def jobs() -> int:
+        return len(list(solved.iterdir())) if solved.is_dir() else 0
+
+    with subprocess.Popen(words, cwd=ROOT / "examples" / "pipe" / "problem") as workflow:
+        until = time.monotonic() + PATIENCE
+        while jobs() == 0 and workflow.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        workflow.kill()
+    assert jobs() == 1 and not (tmp_path / "crack.png").exists()
+    done = subprocess.run(words, cwd=ROOT / "examples" / "pipe" / "problem", capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert "the wall holds after 1 steps" in done.stdout
+    assert jobs() == 1 and (tmp_path / "crack.png").exists()
+    assert "was started 2 times" in (tmp_path / "pipe-report.html").read_text()
