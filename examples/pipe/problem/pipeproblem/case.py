@@ -38,7 +38,7 @@ class Material:
     """Poisson's ratio."""
     expansion: float = 17e-6
     """Coefficient of thermal expansion, 1/K."""
-    conductivity: float = 300.0
+    conductivity: float = Conditions.conductivity
     """Thermal conductivity, W/(m K), which is mW/(mm K)."""
 
 
@@ -64,11 +64,7 @@ class Case:
 
     pipe: Pipe = field(default_factory=Pipe)
     material: Material = field(default_factory=Material)
-    gas: Conditions = Conditions(
-        pressure=20e6, temperature=900.0, initial_wall_temperature=780.0, passage_temperature=700.0
-    )
-    """Hot gas and warm coolant: so little heat flows that the bore's thermal stress, which is a pressure, does not close
-    the crack."""
+    gas: Conditions = Conditions()
     size: Size = SIZES["coarse"]
     crack_half_length: float = 6.0
     """Half of the first crack's length along the bore, mm."""

@@ -6,7 +6,8 @@
 WALL.vtu (SI) has triangles with pressure, film_coefficient and film_temperature; each face of the bore (SURFACE_1, mm)
 takes those of the nearest. The two sides of a crack (SURFACE_5A, SURFACE_5B), if there is one, take the pressure of the
 nearest face of the bore, and no heat. THERMAL.inp is the whole deck of the heat's conduction, which includes mesh.inp:
-films at bore, outside (SURFACE_2) and cooling passages (SURFACE_6). PRESSURE.inp is part of the mechanical solver's.
+films at bore, outside (SURFACE_2) and cooling passages (SURFACE_6). PRESSURE.inp is part of the mechanical solver's:
+absolute pressures on all of these faces.
 """
 
 import argparse
@@ -30,7 +31,10 @@ NUMBERS = (
     "outside-temperature",
     "passage-coefficient",
     "passage-temperature",
+    "outside-pressure",
+    "passage-pressure",
 )
+COOLED = ((OUTSIDE, "outside"), (PASSAGES, "passage"))
 
 
 def loads(surface: np.ndarray, letter: str, *columns: np.ndarray) -> str:
@@ -42,7 +46,7 @@ def loads(surface: np.ndarray, letter: str, *columns: np.ndarray) -> str:
 def thermal_deck(mesh: calculix.Mesh, numbers: dict[str, float], film: str) -> str:
     """The analysis: steady conduction."""
     cooled = ""
-    for name, kind in ((OUTSIDE, "outside"), (PASSAGES, "passage")):
+    for name, kind in COOLED:
         if name in mesh.surfaces:
             rows = mesh.surfaces[name]
             each = np.ones(len(rows))
@@ -81,6 +85,10 @@ def main() -> None:
         if side in mesh.surfaces:
             here = nearest.rows(middles, mesh.centres(side))
             pressed += loads(mesh.surfaces[side], "P", told["pressure"][here] * MPA)
+    for name, kind in COOLED:
+        if name in mesh.surfaces:
+            rows = mesh.surfaces[name]
+            pressed += loads(rows, "P", np.full(len(rows), numbers[f"{kind}_pressure"] * MPA))
     wanted.pressure.write_text(f"*DLOAD\n{pressed}", encoding="ascii")
 
 
