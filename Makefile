@@ -116,14 +116,17 @@ examples: tools
 
 # The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
 .PHONY: python
-python: tools .venv/python-tools
+python: tools python-package
 	$(CARGO) build --quiet --package fishplate --package fishplate-mpi --package fishplate-example-functions
-	mkdir -p python/command/scripts
-	cd python && ../.venv/bin/maturin develop --quiet
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
 	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests examples/steering/tests
 	$(VENV) -m pytest -q examples/pipe/problem/tests
+
+.PHONY: python-package
+python-package: tools .venv/python-tools
+	mkdir -p python/command/scripts
+	cd python && ../.venv/bin/maturin develop --quiet
 
 .venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
 	examples/pipe/install.sh
@@ -133,10 +136,8 @@ python: tools .venv/python-tools
 
 # What `make test` does with 10 kills.
 .PHONY: soak
-soak: tools .venv/python-tools
+soak: tools python-package
 	$(CARGO) build --quiet --package fishplate
-	mkdir -p python/command/scripts
-	cd python && ../.venv/bin/maturin develop --quiet
 	cd python && KILLS=300 ../$(VENV) -m pytest -q -s tests/test_kills.py
 
 # mpi4py's own tests on our library, at 1 to 5 ranks; the first time it compiles mpi4py (1 to 5 minutes). Not in `make test`.
@@ -146,7 +147,7 @@ mpi4py: tools
 	crates/mpi/tests/mpi4py.sh target/debug 1 2:tcp 3 4:soap 5:tcp
 
 .PHONY: interop
-interop: binary
+interop: binary python-package
 	$(PYTHON) interop/run.py --binary $(DEBUG_BINARY)
 
 # Each reader for some seconds; `make fuzz` takes an hour for each.

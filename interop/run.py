@@ -20,7 +20,7 @@ from pathlib import Path
 
 from preparation import PreparationFailed, install_packages, run, say
 from record import Recorder
-from toolkit import ALWAYS, CUT, DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
+from toolkit import ALWAYS, CUT, DESCRIPTIONS, EXAMPLES, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
 from toolkits import TOOLKITS
 
 ROOT = HERE.parent
@@ -75,14 +75,17 @@ def server(binary: Path, scratch: Path, recorder: Recorder | None):
     public = ["--public-url", recorder.url] if recorder else []
     listen = f"127.0.0.1:{free_port() if recorder else 0}"
     files = [str(HERE / "services" / f"{service}.toml") for service in FILES]
+    files += [str(ROOT / "examples" / f"{service}.toml") for service in EXAMPLES]
+    # The workflow finds our Python package there.
+    environment = os.environ | {"PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
     functions = [word for service in FUNCTIONS for word in ("--builtin", service)]
     with open(scratch / "server.log", "w+") as log:
         process = subprocess.Popen(
             [str(binary), "serve", "--listen", listen, *public, "--data", str(scratch / "data"),
              "--allow-private", *functions, *files],
-            stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
+            stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True, env=environment)
         try:
-            lines = [process.stdout.readline().split() for _ in (*FILES, *FUNCTIONS)]
+            lines = [process.stdout.readline().split() for _ in (*files, *FUNCTIONS)]
             if not all(len(line) == 2 for line in lines):
                 log.seek(0)
                 sys.exit(f"interop: the server did not start:\n{log.read()}")

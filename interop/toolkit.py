@@ -25,8 +25,11 @@ DESCRIPTIONS = {
     "matrix-binary": ("matrix", "wsdl&arrays=binary"),
     "stream": ("stream", "wsdl"),
     "stream-swa": ("stream", "wsdl&binding=swa"),
+    "settle": ("settle", "wsdl"),
+    "smooth": ("smooth", "wsdl"),
 }
 FILES = ("arithmetic-test", "echo-file")  # services of `services/`
+EXAMPLES = ("workflow/settle", "arrays/smooth")  # of `examples/`: a workflow, and what it calls
 FUNCTIONS = ("matrix", "stream")  # services of the server itself
 ALWAYS = ("session",)  # a service that every server has
 

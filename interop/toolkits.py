@@ -229,6 +229,7 @@ class DimeTools(Toolkit):
 
 
 REFERENCE_CHECKS = tuple(f"reference-{what}" for what in ("in", "verified", "out", "through", "value", "xml"))
+WORKFLOW_CHECKS = tuple(f"workflow-{what}" for what in ("call", "progress", "kill"))
 STREAM_CHECKS = ("stream", "stream-cut")
 SERVICE_CHECKS = ("call", "missing-job", "array", "array-get")
 HTTP_LOGINS = tuple(f"login-{what}" for what in ("basic", "bearer", "refused"))
@@ -256,10 +257,10 @@ TOOLKITS = [
     GsoapServer("gsoap-server", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
                 verbs=("call",), descriptions=(), extra=("other-packaging",)),
     Cxf("cxf", JAVA, {"mtom ": LARGE, "base64 ": LARGE, "swa ": LARGE},
-        extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-mtom", "array-special", "soap12", *LOGINS,
+        extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-mtom", "array-special", "soap12", *LOGINS, *WORKFLOW_CHECKS,
                *(f"{mode} {check}" for mode in ("base64", "mtom", "swa") for check in STREAM_CHECKS)),
         descriptions=("arithmetic-test", "echo-file", "matrix", "echo-file-swa", "echo-file-xdescr", "stream",
-                      "stream-swa")),
+                      "stream-swa", "settle", "smooth")),
     Axis("axis", JAVA, {"swa ": LARGE, "swaref ": LARGE, "dime ": LARGE}, extra=("missing-job",),
          descriptions=("echo-file-swa", "echo-file-dime")),
     Curl("curl", {"curl": "curl"}, {}, extra=(*HTTP_LOGINS, "login-netrc"), descriptions=()),

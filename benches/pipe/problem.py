@@ -7,6 +7,7 @@ The step is the crack's first: mesh, one solution of the gas, its heat in the wa
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -45,8 +46,16 @@ def run(tools: Tools, rounds: int, size: str) -> dict[str, Any]:
     """`measure`, in the Python that has the libraries of the problem's programs."""
     words = [ROOT / ".venv/bin/python", __file__, "--size", size, "--rounds", str(rounds), "--json"]
     words += ["--binary", tools.binary, "--scratch", tools.scratch]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        told, _ = process.communicate()
+    finally:
+        # Ended from outside, it ends the sites that it started.
+        process.terminate()
+        process.wait()
+    if process.returncode:
+        sys.exit(f"bench: pipe-{size} ended with {process.returncode}")
+    found: dict[str, Any] = json.loads(told)
     return found
 
 
@@ -242,6 +251,7 @@ def tables(found: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: ended"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=("coarse", "small", "large"), default="coarse")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,6 +1,6 @@
 // Apache CXF against us: java Client ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL ECHO_SWA_WSDL ECHO_XDESCR_WSDL
-// STREAM_WSDL STREAM_SWA_WSDL PAYLOADS
-// The packages `arithmetic`, `echo`, `matrices`, `echoswa`, `echoxdescr`, `streams` and `streamsswa` are made by wsdl2java from the fetched WSDLs.
+// STREAM_WSDL STREAM_SWA_WSDL SETTLE_WSDL SMOOTH_WSDL PAYLOADS
+// The packages `arithmetic`, `echo`, `matrices`, `echoswa`, `echoxdescr`, `streams`, `streamsswa`, `settling` and `smoothing` are made by wsdl2java from the fetched WSDLs.
 
 import java.io.InputStream;
 import java.net.URI;
@@ -65,7 +65,9 @@ public final class Client {
         URL xdescrWsdl = URI.create(arguments[4]).toURL();
         URL streamWsdl = URI.create(arguments[5]).toURL();
         URL streamSwaWsdl = URI.create(arguments[6]).toURL();
-        Path payloads = Path.of(arguments[7]);
+        URL settleWsdl = URI.create(arguments[7]).toURL();
+        URL smoothWsdl = URI.create(arguments[8]).toURL();
+        Path payloads = Path.of(arguments[9]);
 
         ArithmeticTest arithmetic = new ArithmeticTest(arithmeticWsdl);
         check("call", () -> expect(arithmetic.getArithmeticTestSoap11().call(1, 2) == 3, "not 3"));
@@ -91,6 +93,7 @@ public final class Client {
         streams("swa ", swa11, swa11::call);
         check("missing-job", () -> missingJob(echo.getEchoFileSoap11()));
         new Logins().run();
+        new Workflows(settleWsdl, smoothWsdl).run();
         System.exit(failed == 0 ? 0 : 1);
     }
 
@@ -105,7 +108,7 @@ public final class Client {
         }
     }
 
-    private static void expect(boolean good, String what) {
+    static void expect(boolean good, String what) {
         if (!good) {
             throw new IllegalStateException(what);
         }

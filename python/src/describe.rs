@@ -1,5 +1,6 @@
 //! What a service offers, from its description.
 
+use fishplate_client::find;
 use fishplate_contract as contract;
 use fishplate_wire::wsdl::DescribedOperation;
 use pyo3::prelude::*;
@@ -99,5 +100,56 @@ impl Operation {
             inputs: definition.signature.inputs.iter().map(Parameter::of).collect(),
             outputs: definition.signature.outputs.iter().map(Parameter::of).collect(),
         }
+    }
+}
+
+/// One thing in which two interfaces differ.
+#[pyclass(frozen, module = "fishplate")]
+pub(crate) struct Difference(pub(crate) find::Difference);
+
+#[pymethods]
+impl Difference {
+    /// The operation.
+    #[getter]
+    fn operation(&self) -> &str {
+        &self.0.operation
+    }
+
+    /// The parameter, with its direction: `input x`. `None` if it is about the whole operation.
+    #[getter]
+    fn parameter(&self) -> Option<&str> {
+        self.0.parameter.as_deref()
+    }
+
+    /// What of it: `unit`, `type`.
+    #[getter]
+    fn what(&self) -> &'static str {
+        self.0.what
+    }
+
+    /// As the first has it.
+    #[getter]
+    fn first(&self) -> &str {
+        &self.0.first
+    }
+
+    /// As the second has it.
+    #[getter]
+    fn second(&self) -> &str {
+        &self.0.second
+    }
+
+    /// Whether who calls the first can't call the second in its place.
+    #[getter]
+    fn breaks(&self) -> bool {
+        self.0.breaks
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Difference {}>", self.0)
     }
 }

@@ -95,7 +95,11 @@ fn error_as_exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py
             }
         }
     }
-    py.import(EXCEPTIONS)?.getattr(class)?.call1((text,))
+    let made = py.import(EXCEPTIONS)?.getattr(class)?.call1((text,))?;
+    if let Error::Http { status, .. } = error {
+        made.setattr("status", status)?;
+    }
+    Ok(made)
 }
 
 /// Without the number that Rust appends.

@@ -30,11 +30,11 @@ mod _native {
     #[pymodule_export]
     use crate::data::{Meter, Offer, get, put, transferred};
     #[pymodule_export]
-    use crate::describe::{Operation, Parameter};
+    use crate::describe::{Difference, Operation, Parameter};
     #[pymodule_export]
     use crate::payload::{Array, Chunks, Payload};
     #[pymodule_export]
-    use crate::service::{Service, Watch, services};
+    use crate::service::{Service, Watch, find, services};
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]

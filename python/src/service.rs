@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fishplate_client::find::{Wanted, differences, find as find_services};
 use fishplate_client::watch::CallWatch;
 use fishplate_client::{Credential, Credentials, Error, Meter, Options, Settings, listing};
 use fishplate_contract::{
@@ -16,7 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::data::{Reach, counted};
-use crate::describe::Operation;
+use crate::describe::{Difference, Operation};
+use crate::failure::raised;
 use crate::report::told;
 use crate::task::Task;
 use crate::value::{Given, arguments, reply};
@@ -55,6 +57,36 @@ impl Service {
         }))
     }
 
+    /// The service at a URL by the description that it had, which stood at `wsdl_url`; nothing is asked.
+    #[staticmethod]
+    #[pyo3(signature = (url, wsdl, wsdl_url, *, timeout=None, connect_timeout=None, ca_file=None, address=None,
+        packaging=None, auth=None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn open(
+        py: Python<'_>,
+        url: &str,
+        wsdl: String,
+        wsdl_url: &str,
+        timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+        ca_file: Option<PathBuf>,
+        address: Option<String>,
+        packaging: Option<&str>,
+        auth: Option<Auth>,
+    ) -> PyResult<Self> {
+        let settings = settings(timeout, connect_timeout, ca_file, address, packaging, auth)?;
+        let reach = Reach::of(settings.clone());
+        let client = fishplate_client::Service::open(url, wsdl, wsdl_url, settings)
+            .map_err(|error| raised(py, error.into()))?;
+        Ok(Self { client, reach })
+    }
+
+    /// In what the interface of another service differs from this one's.
+    fn differences(&self, other: &Self) -> Vec<Difference> {
+        let both = (self.client.description(), other.client.description());
+        differences(both.0, both.1).into_iter().map(Difference).collect()
+    }
+
     /// Short name.
     #[getter]
     fn name(&self) -> &str {
@@ -83,6 +115,12 @@ impl Service {
     #[getter]
     fn wsdl(&self) -> &str {
         self.client.wsdl()
+    }
+
+    /// Where its description stands.
+    #[getter]
+    fn wsdl_url(&self) -> &str {
+        self.client.wsdl_url()
     }
 
     /// The server is Fishplate: keys, references and sessions are understood.
@@ -132,7 +170,7 @@ impl Service {
         Ok(Task::of(counted(meter, calling), reply))
     }
 
-    /// Starts an operation as a job: its ID.
+    /// Starts an operation as a job: its ID, and whether it was there before, under the same key.
     #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], timeout=None))]
     fn spawn(
         &self,
@@ -144,9 +182,17 @@ impl Service {
         timeout: Option<f64>,
     ) -> PyResult<Task> {
         let (arguments, options) = (arguments(given)?, options(key, session, outputs)?);
-        let (meter, caller) = self.caller(vec![], timeout)?;
-        let spawning = async move { caller.spawn(&operation, arguments, options).await };
-        Ok(Task::of(counted(meter, spawning), |py, job| text(py, &job.to_string())))
+        let (service, meter) = (self.client.clone(), Arc::<Meter>::default());
+        let options = Options {
+            call: options,
+            meter: Some(Arc::clone(&meter)),
+            timeout: duration(timeout)?,
+            ..Options::default()
+        };
+        let spawning = async move { service.submit(&operation, arguments, &options).await };
+        Ok(Task::of(counted(meter, spawning), |py, job| {
+            Ok((job.id.to_string(), job.existing).into_pyobject(py)?.into_any().unbind())
+        }))
     }
 
     /// The results of a job that has ended: as `call` gives them.
@@ -293,6 +339,38 @@ pub(crate) fn services(
     Ok(Task::of(listing, |py, names| Ok(names.into_pyobject(py)?.into_any().unbind())))
 }
 
+/// The services of these servers that are wanted, each with how it differs from that; why servers were passed over.
+#[pyfunction]
+#[pyo3(signature = (wanted, servers, *, timeout=None, connect_timeout=None, ca_file=None, address=None, packaging=None,
+    auth=None))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn find(
+    wanted: String,
+    servers: Vec<String>,
+    timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+    ca_file: Option<PathBuf>,
+    address: Option<String>,
+    packaging: Option<&str>,
+    auth: Option<Auth>,
+) -> PyResult<Task> {
+    let settings = settings(timeout, connect_timeout, ca_file, address, packaging, auth)?;
+    let finding = async move {
+        let wanted = Wanted::named(&wanted, &settings).await?;
+        find_services(&wanted, &servers, &settings).await
+    };
+    Ok(Task::of(finding, |py, found| {
+        let services = PyList::empty(py);
+        for of in found.services {
+            let differences: Vec<_> = of.differences.into_iter().map(Difference).collect();
+            let reach = Reach::of(of.service.settings().clone());
+            services.append((Service { client: of.service, reach }, differences))?;
+        }
+        let away: Vec<_> = found.away.iter().map(ToString::to_string).collect();
+        Ok((services, away).into_pyobject(py)?.into_any().unbind())
+    }))
+}
+
 /// How a server is reached.
 pub(crate) fn settings(
     timeout: Option<f64>,
@@ -353,8 +431,4 @@ pub(crate) fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
             .map_err(|_| PyValueError::new_err(format!("{seconds} s is no time to wait")))
     };
     seconds.map(of).transpose()
-}
-
-fn text(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-    Ok(text.into_pyobject(py)?.into_any().unbind())
 }

@@ -34,7 +34,7 @@ fn of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
 /// What Python gets: the outputs, and the job behind them if there is one that stays.
 pub(crate) fn reply(py: Python<'_>, reply: Results) -> PyResult<Py<PyAny>> {
     let outputs = outputs(py, reply.outputs)?;
-    let job = reply.job.map(|job| job.to_string());
+    let job = reply.job.map(|job| job.id.to_string());
     Ok((outputs, job).into_pyobject(py)?.into_any().unbind())
 }
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from runs import Starts
 from server import EXAMPLES, SERVICES, Hosted
 
 import fishplate
@@ -41,3 +43,25 @@ class Services:
 @pytest.fixture(scope="session")
 def service(hosted: Hosted) -> Services:
     return Services(hosted)
+
+
+@pytest.fixture(scope="module")
+def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    """A server with programs that count their starts."""
+    services = [SERVICES / "tally.toml", SERVICES / "fails.toml"]
+    services += [EXAMPLES / name for name in ("files/sort.toml", "files/gzip.toml", "arrays/smooth.toml")]
+    with Hosted(tmp_path_factory.mktemp("tally"), services, "--allow-private") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    """Another site."""
+    services = [SERVICES / "tally.toml", EXAMPLES / "files/gzip.toml"]
+    with Hosted(tmp_path_factory.mktemp("second"), services, "--allow-private") as server:
+        yield server
+
+
+@pytest.fixture
+def starts(tmp_path: Path) -> Starts:
+    return Starts(tmp_path / "starts")

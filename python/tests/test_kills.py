@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from runs import STUDY, Starts, contents
 from server import EXAMPLES, SERVICES, Hosted
-from test_runs import STUDY, Starts, contents
 
 KILLS = int(os.environ.get("KILLS", "10"))
 ROUNDS, PAUSE = 8, 0.1

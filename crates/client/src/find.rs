@@ -4,9 +4,10 @@
 //! repeated, what values are allowed. Texts for people do not count.
 
 use std::fmt;
+use std::path::Path;
 
 use fishplate_contract::{DataType, Parameter, Verb};
-use fishplate_wire::wsdl::{DescribedOperation, Description};
+use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 
 use crate::error::Error;
 use crate::listing;
@@ -18,8 +19,48 @@ use crate::settings::Settings;
 pub enum Wanted {
     /// That of any service of this name.
     Name(String),
+    /// That of any service of this namespace, which several services may have: `urn:example:volume-mesher`.
+    Namespace(String),
     /// One that can stand in for this one.
     Interface(Box<Description>),
+}
+
+impl Wanted {
+    /// What is meant by a name, a namespace that is a URN, the URL of a service or a file with its WSDL.
+    ///
+    /// # Errors
+    /// What stands there can't be read, or is no description of a service.
+    pub async fn named(text: &str, settings: &Settings) -> Result<Self, Error> {
+        if text.starts_with("urn:") {
+            return Ok(Self::Namespace(text.to_owned()));
+        }
+        if text.contains(['/', '.']) || Path::new(text).exists() {
+            return Ok(Self::Interface(Box::new(interface(text, settings).await?)));
+        }
+        Ok(Self::Name(text.to_owned()))
+    }
+
+    /// Whether a service is meant by what it says of itself, whatever it takes and gives.
+    fn means(&self, of: &Description) -> bool {
+        match self {
+            Self::Name(name) => of.name == *name,
+            Self::Namespace(namespace) => of.namespace == *namespace,
+            Self::Interface(wanted) => of.name == wanted.name,
+        }
+    }
+}
+
+/// The interface of the service at a URL, or of which a file has the WSDL.
+///
+/// # Errors
+/// It can't be read, or is no description of a service.
+pub async fn interface(text: &str, settings: &Settings) -> Result<Description, Error> {
+    let path = Path::new(text);
+    if !text.contains("://") && path.exists() {
+        let read = tokio::fs::read_to_string(path).await.map_err(Error::file("read", path))?;
+        return wsdl::read(&read).map_err(|source| Error::NotWsdl { url: text.to_owned(), source });
+    }
+    Ok(Service::connect_with(text, settings.clone()).await?.description().clone())
 }
 
 /// A service that has the name, or the interface.
@@ -27,7 +68,7 @@ pub enum Wanted {
 pub struct FoundService {
     /// The service.
     pub service: Service,
-    /// How it differs from what is wanted; for a name, from the first that was found.
+    /// How it differs from what is wanted; for a name or namespace, from the first that was found.
     pub differences: Vec<Difference>,
 }
 
@@ -65,21 +106,44 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The services of these servers that are wanted, in the order of the servers; with them those of the same name that can't stand in.
+/// What was found on several servers.
+#[derive(Default)]
+pub struct Found {
+    /// The services that are wanted, in the order of the servers; with them those of the same name or namespace that can't
+    /// stand in.
+    pub services: Vec<FoundService>,
+    /// Why servers were passed over: they are away.
+    pub away: Vec<Error>,
+}
+
+impl Found {
+    /// The services that can be called as what is wanted.
+    pub fn matches(&self) -> impl Iterator<Item = &FoundService> {
+        self.services.iter().filter(|of| of.matches())
+    }
+}
+
+/// The services of these servers that are wanted.
 ///
 /// # Errors
-/// A server can't be asked, or lists no services.
+/// A server can't be asked, or lists no services; all of them are away.
 pub async fn find(
     wanted: &Wanted,
     servers: &[String],
     settings: &Settings,
-) -> Result<Vec<FoundService>, Error> {
-    let mut found: Vec<FoundService> = Vec::new();
+) -> Result<Found, Error> {
+    let Found { services: mut found, mut away } = Found::default();
     for url in servers {
-        let listing = listing::list(url, settings).await?.ok_or_else(|| Error::BadUrl {
-            url: url.clone(),
-            reason: "no server is there that lists its services".to_owned(),
-        })?;
+        let listing = match listing::list(url, settings).await {
+            Err(error) if error.is_transient() => {
+                away.push(error);
+                continue;
+            }
+            listing => listing?.ok_or_else(|| Error::BadUrl {
+                url: url.clone(),
+                reason: "no server is there that lists its services".to_owned(),
+            })?,
+        };
         for name in listing.services {
             if matches!(wanted, Wanted::Name(wanted) if *wanted != name) {
                 continue;
@@ -91,24 +155,23 @@ pub async fn find(
                 Err(Error::Http { .. } | Error::Fault(_)) => continue,
                 Err(error) => return Err(error),
             };
+            let is_meant = wanted.means(service.description());
             let differences = match (wanted, found.first()) {
                 (Wanted::Interface(wanted), _) => differences(wanted, service.description()),
-                (Wanted::Name(_), Some(first)) => {
-                    differences(first.service.description(), service.description())
-                }
-                (Wanted::Name(_), None) => Vec::new(),
+                (_, Some(first)) => differences(first.service.description(), service.description()),
+                (_, None) => Vec::new(),
             };
             let candidate = FoundService { service, differences };
-            let is_namesake = match wanted {
-                Wanted::Interface(wanted) => wanted.name == name,
-                Wanted::Name(_) => true,
-            };
-            if candidate.matches() || is_namesake {
+            let stands_in = matches!(wanted, Wanted::Interface(_)) && candidate.matches();
+            if is_meant || stands_in {
                 found.push(candidate);
             }
         }
     }
-    Ok(found)
+    match away.len() == servers.len() {
+        true => Err(away.remove(0)),
+        false => Ok(Found { services: found, away }),
+    }
 }
 
 /// In what a second interface differs from a first one.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fishplate_contract::lexical::closest;
 use fishplate_contract::{
     Argument, Array, JobFilter, JobId, JobPage, JobReport, JobState, KillResult, LogPage,
-    LogStream, Parameter, Payload, Value, Verb,
+    LogStream, Parameter, Payload, SubmittedJob, Value, Verb,
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 use fishplate_wire::{
@@ -73,9 +73,33 @@ impl Service {
         let transport = Transport::new(&settings, &url);
         let fetching = transport.get(url.clone());
         let (wsdl, url) = limited(settings.timeout, &url, fetching).await?;
+        Self::described(wsdl, &url, settings, transport)
+    }
+
+    /// The service at a URL by a description that was fetched before, from where it stood then. Nothing is asked before
+    /// the first call.
+    ///
+    /// # Errors
+    /// Those of [`Self::connect`] that are about the URLs and the description.
+    pub fn open(
+        url: &str,
+        wsdl: String,
+        wsdl_url: &str,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let transport = Transport::new(&settings, &location::of_wsdl(url)?);
+        Self::described(wsdl, &location::parse(wsdl_url)?, settings, transport)
+    }
+
+    fn described(
+        wsdl: String,
+        url: &Uri,
+        settings: Settings,
+        transport: Transport,
+    ) -> Result<Self, Error> {
         let description =
             wsdl::read(&wsdl).map_err(|source| Error::NotWsdl { url: url.to_string(), source })?;
-        let address = address(&description, &settings, &url)?;
+        let address = address(&description, &settings, url)?;
         let wsdl_url = url.to_string();
         Ok(Self {
             inner: Arc::new(ServiceInner {
@@ -172,9 +196,24 @@ impl Service {
         arguments: Vec<Argument>,
         options: &Options,
     ) -> Result<JobId, Error> {
+        self.submit(operation, arguments, options).await.map(|job| job.id)
+    }
+
+    /// Starts an operation as a job, and tells whether it was there before, under the same key. One that this call
+    /// began counts as such too if the connection broke and the call was sent again.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn submit(
+        &self,
+        operation: &str,
+        arguments: Vec<Argument>,
+        options: &Options,
+    ) -> Result<SubmittedJob, Error> {
         let described = self.verb_of(operation, Verb::Spawn)?;
         let reply = self.ask(described, arguments, options, options.call.key.is_some()).await?;
-        Fields(&reply.outputs).job("job").map_err(|reason| self.bad_answer(reason))
+        let id = Fields(&reply.outputs).job("job").map_err(|reason| self.bad_answer(reason))?;
+        Ok(SubmittedJob { id, existing: reply.job.is_some_and(|job| job.existing) })
     }
 
     /// Starts an operation as a rank of a communication domain; `arguments` say which.

@@ -68,7 +68,16 @@ pub struct Results {
     /// The outputs, in the operation's order.
     pub outputs: Vec<Argument>,
     /// The job behind them, if the call had a key.
-    pub job: Option<JobId>,
+    pub job: Option<SubmittedJob>,
+}
+
+/// A job that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubmittedJob {
+    /// Its ID.
+    pub id: JobId,
+    /// It was there before, under the same key.
+    pub existing: bool,
 }
 
 /// Why a call gave nothing.

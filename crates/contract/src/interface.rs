@@ -8,7 +8,8 @@ use crate::service::{DataType, Operation, Parameter, Service, Signature};
 
 /// First segments of the addresses of a server that are no service's, and that no service may be called therefore: data by
 /// reference, counters, and probes.
-pub const RESERVED_NAMES: [&str; 6] = ["data", "domains", "metrics", "quota", "healthz", "readyz"];
+pub const RESERVED_NAMES: [&str; 7] =
+    ["data", "domains", "metrics", "quota", "sites", "healthz", "readyz"];
 
 /// What a caller can ask of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -194,9 +195,9 @@ fn verbs_of(operation: &Operation) -> [VerbDefinition; 3] {
 /// What `init` takes beside the operation's own inputs, of which none may be called so.
 pub fn rank_parameters() -> [Parameter; 6] {
     let mut transport = Parameter::new("transport", DataType::String)
-        .default("tcp")
-        .help("What carries messages, the same for all ranks: tcp, or soap (calls of store).");
-    transport.choices = vec!["tcp".to_owned(), "soap".to_owned()];
+        .default("shared-memory")
+        .help("What carries messages, the same for all ranks: shared-memory between ranks of one server and tcp between others, tcp, or soap (calls of store).");
+    transport.choices = ["shared-memory", "tcp", "soap"].map(str::to_owned).into();
     [
         Parameter::new("domain", DataType::String)
             .help("ID of the communication domain: 32 hexadecimal digits."),

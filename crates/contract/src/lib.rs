@@ -36,7 +36,7 @@ pub mod transfer;
 
 pub use array::{Array, ArrayType, Dimension, ElementType};
 pub use call::{Argument, Call, CallOptions, Outcome, OutputChoice, OutputForm, Principal, Value};
-pub use caller::{CallError, CallFuture, Caller, ProgressCallback, Results};
+pub use caller::{CallError, CallFuture, Caller, ProgressCallback, Results, SubmittedJob};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use digest::Digest;
 pub use fault::{Blame, Fault, FaultCode, LimitHit};

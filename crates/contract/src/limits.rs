@@ -258,12 +258,23 @@ limits! {
         /// idles, one more is refused with 503. A proxy has one address for all of its callers:
         /// [operating](../guides/operating.md)
         connections_per_peer: usize = 1024, Count > 0;
-        /// connections to ranks that pass through the server at once, each of two descriptors and at most 512 KiB
+        /// connections to ranks, and requests and connections to sites, that pass through the server at once, each of two descriptors and at most 512 KiB
         /// of memory; one more is refused with 503 (`QueueFull`), and its rank dials again
         gateway_connections: usize = 4096, Count > 0;
         /// ranks of a domain of which some run here, all others included
         /// (`InvalidValue`); for each rank here what it tells of itself is kept, at most 107 bytes for each of the domain's
         domain_ranks: u32 = 4096, Count > 0;
+        /// connections to each relay (`serve --relay`) that are kept ready for those who want to reach this server
+        relay_idle: usize = 8, Count > 0;
+        /// longest pause between two attempts to reach a relay; the first is 100 ms, and each is twice the one before
+        relay_pause: Duration = Duration::from_secs(3), Time > 0;
+        /// how long a relay may take to accept a connection, with TLS and what is shown there
+        relay_timeout: Duration = Duration::from_secs(10), Time > 0;
+        /// connections of a site that wait here until somebody wants to reach it; one more is refused with 503 (`QueueFull`)
+        site_idle: usize = 64, Count > 0;
+        /// how long somebody who wants to reach a site waits here until a connection of it is free; then 503
+        /// (`Unavailable`)
+        site_wait: Duration = Duration::from_secs(10), Time > 0;
         /// time to send a request's header, for TLS to come about, and idle time between requests
         header_timeout: Duration = Duration::from_secs(75), Time > 0;
         /// how long a body may bring nothing
@@ -502,7 +513,7 @@ limits! {
     "ranks" {
         /// bytes of a message between ranks that is sent at once (eager);
         /// a longer one when its receive is posted (rendezvous)
-        eager_limit: usize = 32 << 10, Bytes Launch;
+        eager_limit: usize = 128 << 10, Bytes Launch;
         /// the same between ranks that share memory
         shared_memory_eager_limit: usize = 64 << 10, Bytes Launch;
         /// bytes of eager messages that a rank holds for receives to come, of all senders together;

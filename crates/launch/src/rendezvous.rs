@@ -240,7 +240,9 @@ impl Rendezvous {
                 self.connections.iter_mut().for_each(|one| refuse(one, reason.clone()));
                 return;
             }
-            let line = format!("{}\n", ServerMessage::Ranks(addresses));
+            let all = if self.memory.is_empty() { 0 } else { addresses.len() };
+            let sharing = (0..).take(all).collect();
+            let line = format!("{}\n", ServerMessage::Ranks { addresses, sharing });
             let joined = |one: &&mut Connection| one.rank.is_some() && !one.reports;
             for connection in self.connections.iter_mut().filter(joined) {
                 // Its buffer is empty and takes a line for thousands of ranks. Who is gone need not know.

@@ -85,11 +85,12 @@ fn sides(
         addresses.rotate_right(rank as usize);
         let domain = DomainId::from_bytes([domain; 16]);
         let credential = Credential::from_bytes([6; 32]);
-        let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).expect("an event"));
+        let place = rank as usize;
+        let event = segment.as_ref().map(|one| SharedMemory::event(one, place).expect("an event"));
         let tcp = Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
             .expect("a transport");
         let transport: Box<dyn Transport> = match segment {
-            Some(segment) => Box::new(SharedMemory::new(segment, rank, tcp)),
+            Some(segment) => Box::new(SharedMemory::new(segment, vec![0, 1], place, tcp)),
             None => Box::new(tcp),
         };
         let process = Process::join(domain, rank, 2, transport, settings).expect("a process");

@@ -1,7 +1,7 @@
 //! An MPI process: a rank of a domain, with its engine and its transport behind one lock.
 //!
-//! Who waits, drives: a thread that waits for a request carries frames both ways until it is complete. It spins
-//! for a bound, then blocks. With several threads one drives at a time; the others wait for what it completes.
+//! Who waits, drives: a thread that waits for a request carries frames both ways until it is complete. It looks again for
+//! a while (`backoff`), then sleeps. With several threads one drives at a time; the others wait for what it completes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,9 +16,11 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::header::{Context, DomainId, Rank, RequestId, Tag};
 use crate::matching::Pattern;
+use crate::process::backoff::{Backoff, Idle, Pause};
 use crate::settings::Settings;
 use crate::transport::{Transport, Waiter};
 
+mod backoff;
 mod requests;
 pub(crate) mod status;
 
@@ -63,8 +65,7 @@ pub(crate) struct State {
     woken: usize,
     /// What threads wait for that is no request.
     probes: Vec<Pattern>,
-    /// How long the next one spins.
-    spin: Spin,
+    backoff: Backoff,
     /// When a thread that polls last had others watched.
     watched: Option<Instant>,
     /// Who is told of waits; `None` in a process that nobody launched.
@@ -75,38 +76,6 @@ pub(crate) struct State {
 
 /// How often a thread that polls and never sleeps has others watched.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Spinning pays when what is waited for comes soon; with more ranks than processors it never does, because it keeps from
-/// running who would send it. So what failed is tried for half as long the next time, and every so often in full again.
-#[derive(Debug, Default)]
-struct Spin {
-    halvings: u32,
-    failures: u32,
-}
-
-impl Spin {
-    const MOST_HALVINGS: u32 = 4;
-    const RETRY: u32 = 64;
-
-    fn bound(&self, most: Duration) -> Duration {
-        if self.halvings < Self::MOST_HALVINGS {
-            most / (1 << self.halvings)
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    fn failed(&mut self) {
-        self.failures += 1;
-        self.halvings =
-            if self.failures.is_multiple_of(Self::RETRY) { 0 } else { self.halvings + 1 };
-        self.halvings = self.halvings.min(Self::MOST_HALVINGS);
-    }
-
-    fn succeeded(&mut self) {
-        self.halvings = self.halvings.saturating_sub(1);
-    }
-}
 
 impl State {
     /// Brings to the transport what the engine has for it, and collective operations forward.
@@ -201,7 +170,10 @@ impl Process {
             return Err(Error::InvalidRank { rank, size });
         }
         let mut engine = Engine::new(domain, rank, size, &settings);
-        engine.eager_limit = transport.eager_limit(&settings);
+        for (to, peer) in (0..).zip(&mut engine.peers) {
+            peer.eager_limit = transport.eager_limit(to, &settings);
+            peer.completes_late = transport.completes_late(to);
+        }
         engine.window =
             settings.unexpected_memory as u64 / u64::from(transport.senders(size)).max(1);
         engine.add_context(Context::WORLD, (0..size).collect());
@@ -216,7 +188,7 @@ impl Process {
             followers: 0,
             woken: 0,
             probes: Vec::new(),
-            spin: Spin::default(),
+            backoff: Backoff::default(),
             watched: None,
             reports: None,
             changed: false,
@@ -349,8 +321,7 @@ impl Process {
         let mut state = self.lock();
         state.begin_wait(wait);
         let mut follows = false;
-        let mut idle_since = None;
-        let mut slept = false;
+        let mut idle = Idle::default();
         let mut since = None;
         loop {
             if let Some(value) = ready(&mut state) {
@@ -370,10 +341,7 @@ impl Process {
             }
             if state.progress() {
                 self.tell(&mut state);
-                if idle_since.take().is_some() && !slept {
-                    state.spin.succeeded();
-                }
-                slept = false;
+                state.backoff.ended(&mut idle);
                 // Others may have something to send.
                 drop(state);
                 state = self.lock();
@@ -384,25 +352,26 @@ impl Process {
                 return value;
             }
             let now = Instant::now();
-            let spinning =
-                now - *idle_since.get_or_insert(now) < state.spin.bound(self.settings.spin);
             let report = state.report(wait, *since.get_or_insert(now), now);
             state.driven = true;
-            if spinning {
-                drop(state);
-                std::hint::spin_loop();
-            } else {
+            let pause = state.backoff.pause(&mut idle, now, self.settings.spin);
+            if pause == Pause::Sleep {
                 state.transport.watch();
-                if !slept {
-                    state.spin.failed();
-                }
-                slept = true;
                 let deadline =
                     [state.transport.deadline(), until, report].into_iter().flatten().min();
                 drop(state);
                 self.waiter.wait(deadline.map(|deadline| deadline.saturating_duration_since(now)));
+            } else {
+                drop(state);
+                match pause {
+                    Pause::Yield => std::thread::yield_now(),
+                    _ => std::hint::spin_loop(),
+                }
             }
             state = self.lock();
+            if pause == Pause::Yield {
+                state.backoff.yielded(&mut idle, now.elapsed());
+            }
             state.driven = false;
             if state.followers > 0 {
                 self.completed.notify_all();

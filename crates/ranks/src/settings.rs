@@ -1,6 +1,7 @@
 //! Limits and times of message passing.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::limits::DEFAULTS;
@@ -40,6 +41,9 @@ pub struct Settings {
     pub soap_clients: usize,
     /// How collective operations of communicators go that nobody names others for: the same at all ranks.
     pub algorithms: Algorithms,
+    /// The site of each rank of the domain, by any numbers; none: all are at one. Collective operations cross from site to site as rarely
+    /// as they can. The same partition at all ranks.
+    pub sites: Arc<[u32]>,
     /// Authorities in PEM that are trusted beside the system's when gateways are reached over TLS.
     pub ca_file: Option<PathBuf>,
     /// A wait that lasts longer is told to the launcher; what was sent, as often at most.
@@ -60,6 +64,7 @@ impl Default for Settings {
             receive_wait: DEFAULTS.receive_wait,
             soap_clients: DEFAULTS.soap_clients,
             algorithms: Algorithms::default(),
+            sites: Arc::default(),
             ca_file: None,
             long_wait: DEFAULTS.long_wait,
         }

@@ -3,7 +3,7 @@
 //!
 //! - [`local`]: between threads of this process
 //! - [`tcp`]: direct connections
-//! - [`shared_memory`]: rings in memory that processes of one host share
+//! - [`shared_memory`]: rings in memory that processes of one host share, connections to the others
 //! - [`soap`]: calls of the receiver's operation `store`
 //!
 //! What those over sockets have in common: [`route`] (ways to a process, directly or through a gateway), `outgoing` (frames that are kept and
@@ -38,9 +38,15 @@ pub trait Transport: Send {
     /// long is told with [`Engine::fail`].
     fn progress(&mut self, engine: &mut Engine) -> bool;
 
-    /// Payloads up to this are sent at once.
-    fn eager_limit(&self, settings: &Settings) -> usize {
+    /// Payloads up to this are sent to a rank at once.
+    fn eager_limit(&self, _to: Rank, settings: &Settings) -> usize {
         settings.eager_limit
+    }
+
+    /// Whether a short message to a rank is under way only when its request was told so ([`Engine::sent`]): there is little room, and what finds none waits
+    /// for the next call, which a program may make late. Else what finds none is copied, and its send is complete.
+    fn completes_late(&self, _to: Rank) -> bool {
+        false
     }
 
     /// Senders among which memory for unexpected messages is divided.

@@ -134,7 +134,7 @@ impl Caller for LocalCaller {
         Box::pin(async move {
             let (reply, _) = self.ask(Verb::Spawn, operation, arguments, options).await?;
             let Reply::Spawned(job) = reply else { return Err(unlike(Verb::Spawn)) };
-            Ok(job)
+            Ok(job.id)
         })
     }
 

@@ -11,6 +11,7 @@ pub mod rendezvous;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use fishplate_jobs::engine::Engine;
 use fishplate_ranks::launch::rendezvous::{Address, ServerMessage};
 use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
 use fishplate_ranks::status::{KnownRank, RankStatus};
+use fishplate_ranks::transport::shared_memory::Segment;
 use fishplate_ranks::{Credential, DomainId, Rank};
 use tokio::sync::{Semaphore, watch};
 
@@ -58,8 +60,18 @@ struct DomainEntry {
     ranks: Option<u32>,
     members: BTreeMap<Rank, Member>,
     /// What those who joined are told.
-    answer: watch::Sender<Option<ServerMessage>>,
+    answer: watch::Sender<Option<Answer>>,
     used: Instant,
+}
+
+/// What ranks are told when all have joined.
+#[derive(Clone, Debug)]
+struct Answer {
+    message: ServerMessage,
+    /// Descriptors of memory that ranks here share; none if they don't, and once all have got them.
+    memory: Arc<Vec<OwnedFd>>,
+    /// How many have not got them yet.
+    waiting: usize,
 }
 
 /// A rank that was started here.
@@ -79,6 +91,8 @@ pub struct Member {
     connected: bool,
     /// Where it may listen; none: on loopback.
     hosts: Vec<IpAddr>,
+    /// It shares memory with those who do too.
+    shares_memory: bool,
     /// It has a connection to tell its status.
     reports: bool,
 }
@@ -119,6 +133,27 @@ fn no_such_domain(domain: DomainId) -> Fault {
         "there is no domain {domain} of yours here: places are reserved first, and a server that was started anew knows none of before"
     );
     wrong("domain", what)
+}
+
+impl DomainEntry {
+    /// What ranks are told, with memory for those here that share some.
+    fn answer_of(&self, addresses: Vec<Address>) -> Answer {
+        let sharing = self.members.iter().filter(|(_, of)| of.shares_memory);
+        let mut sharing: Vec<Rank> = sharing.map(|(rank, _)| *rank).collect();
+        let count = u32::try_from(sharing.len()).unwrap_or(u32::MAX);
+        let memory = if count < 2 { Ok(Vec::new()) } else { Segment::create(count) };
+        // Without it they have connections.
+        let memory = memory.unwrap_or_else(|error| {
+            tracing::info!(%error, ranks = count, "ranks share no memory");
+            Vec::new()
+        });
+        if memory.is_empty() {
+            sharing.clear();
+        }
+        let waiting = sharing.len();
+        let message = ServerMessage::Ranks { addresses, sharing };
+        Answer { message, memory: Arc::new(memory), waiting }
+    }
 }
 
 impl Domains {
@@ -248,6 +283,7 @@ impl Domains {
                 connected: false,
                 reports: false,
                 hosts,
+                shares_memory: transport == TransportKind::SharedMemory,
             };
             entry.members.insert(rank, member);
             Ok(())
@@ -296,7 +332,9 @@ impl Domains {
     ) -> Result<Vec<Option<Address>>, Fault> {
         self.with(domain, owner, |entry| {
             Ok(match entry.answer.borrow().as_ref() {
-                Some(ServerMessage::Ranks(all)) => all.iter().cloned().map(Some).collect(),
+                Some(Answer { message: ServerMessage::Ranks { addresses, .. }, .. }) => {
+                    addresses.iter().cloned().map(Some).collect()
+                }
                 _ => vec![None; entry.ranks.unwrap_or_default() as usize],
             })
         })
@@ -318,11 +356,10 @@ impl Domains {
                 let what = format!("{} addresses for {ranks} ranks", addresses.len());
                 return Err(wrong("addresses", what));
             }
-            let answer = ServerMessage::Ranks(addresses);
             let before = entry.answer.borrow().clone();
-            match before {
-                None => drop(entry.answer.send_replace(Some(answer))),
-                Some(before) if before == answer => {}
+            match before.map(|before| before.message) {
+                None => drop(entry.answer.send_replace(Some(entry.answer_of(addresses)))),
+                Some(ServerMessage::Ranks { addresses: before, .. }) if before == addresses => {}
                 Some(_) => return Err(wrong("addresses", "the ranks were told others before")),
             }
             Ok(())

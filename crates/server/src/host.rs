@@ -23,6 +23,7 @@ use crate::http::origin::RequestFilter;
 use crate::memory::MessageMemory;
 use crate::providers::functions::FunctionSlots;
 use crate::settings::Settings;
+use crate::sites::Sites;
 use crate::spool::SpoolDirectory;
 
 /// How long ranks that were started may take until they have joined their domain, at least.
@@ -39,6 +40,8 @@ pub struct Host {
     pub data: Arc<Data>,
     /// Domains that have ranks here.
     pub domains: Arc<Domains>,
+    /// Sites of which this server is the relay.
+    pub sites: Arc<Sites>,
     /// Where payloads go on their way in.
     pub spool: Arc<SpoolDirectory>,
     /// Where functions put large outputs.
@@ -120,6 +123,7 @@ impl Host {
                 settings.domain_ranks,
                 settings.gateway_connections,
             ),
+            sites: Arc::default(),
             engine,
             data,
             scratch: spool.scratch(),
@@ -147,6 +151,7 @@ impl Host {
             engine: self.engine.clone(),
             data: Arc::clone(&self.data),
             domains: Arc::clone(&self.domains),
+            sites: Arc::clone(&self.sites),
             spool: Arc::clone(&self.spool),
             scratch: Arc::clone(&self.scratch),
             gate: Arc::clone(&self.gate),

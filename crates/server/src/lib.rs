@@ -12,6 +12,7 @@
 //! - [`providers`]: what runs the operations of services: programs, functions, the services `session` and
 //!   `domain`
 //! - [`domains`]: communication domains that have ranks here, and their rendezvous
+//! - [`sites`]: servers that nobody can dial, of which this one is the relay
 //! - [`data`]: data by reference: pool, uploads, sessions
 //! - [`stager`]: data by reference, as the engine needs it moved
 //! - [`spool`]: payloads on their way in
@@ -44,6 +45,7 @@ pub mod memory;
 pub mod policy;
 pub mod providers;
 pub mod settings;
+pub mod sites;
 pub mod spool;
 pub mod stager;
 pub mod status;

@@ -43,8 +43,10 @@ pub struct Settings {
     /// Addresses of this machine at which ranks are reached, in the order in which others try them; none: only ranks of
     /// this machine reach each other.
     pub rank_addresses: Vec<IpAddr>,
-    /// Authorities in PEM that ranks trust beside the system's, where they reach other servers.
+    /// Authorities in PEM that this server and its ranks trust beside the system's, where they reach other servers.
     pub rank_ca: Option<PathBuf>,
+    /// Servers through which this one is reached.
+    pub relays: Vec<Relay>,
     /// The library of the MPI ABI, to which programs of ranks are led.
     pub mpi_library: Option<PathBuf>,
     /// Limits on messages.
@@ -75,6 +77,16 @@ pub struct Settings {
     pub gateway_connections: usize,
     /// Ranks of a domain of which some are here.
     pub domain_ranks: u32,
+    /// Connections to each relay that are kept ready.
+    pub relay_idle: usize,
+    /// Longest pause between two attempts to reach a relay.
+    pub relay_pause: Duration,
+    /// How long a relay may take to accept a connection.
+    pub relay_timeout: Duration,
+    /// Connections of a site that wait here.
+    pub site_idle: usize,
+    /// How long somebody waits for one of them.
+    pub site_wait: Duration,
     /// How long a connection may take to send a request's header, and may idle between requests.
     pub header_timeout: Duration,
     /// How long a body may stall.
@@ -155,6 +167,7 @@ impl Settings {
             allow_origins: Vec::new(),
             rank_addresses: Vec::new(),
             rank_ca: None,
+            relays: Vec::new(),
             mpi_library: None,
             wire: WireLimits::default(),
             message_memory: DEFAULTS.message_memory,
@@ -169,6 +182,11 @@ impl Settings {
             connections_per_peer: DEFAULTS.connections_per_peer,
             gateway_connections: DEFAULTS.gateway_connections,
             domain_ranks: DEFAULTS.domain_ranks,
+            relay_idle: DEFAULTS.relay_idle,
+            relay_pause: DEFAULTS.relay_pause,
+            relay_timeout: DEFAULTS.relay_timeout,
+            site_idle: DEFAULTS.site_idle,
+            site_wait: DEFAULTS.site_wait,
             header_timeout: DEFAULTS.header_timeout,
             body_stall: DEFAULTS.body_stall,
             body_rate: DEFAULTS.body_rate,
@@ -193,6 +211,15 @@ impl Settings {
             stop_time: DEFAULTS.stop_time,
         }
     }
+}
+
+/// A server through which this one is reached, because nobody can dial it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// Where this server is reached there: `PUBLIC/sites/NAME`.
+    pub url: String,
+    /// The file of the token that registers it there; `None`: nothing is shown.
+    pub token: Option<PathBuf>,
 }
 
 /// Settings of data by reference.
@@ -398,6 +425,11 @@ impl Limits {
             "connections_per_peer" => &mut faces.connections_per_peer,
             "gateway_connections" => &mut faces.gateway_connections,
             "domain_ranks" => &mut faces.domain_ranks,
+            "relay_idle" => &mut faces.relay_idle,
+            "relay_pause" => &mut faces.relay_pause,
+            "relay_timeout" => &mut faces.relay_timeout,
+            "site_idle" => &mut faces.site_idle,
+            "site_wait" => &mut faces.site_wait,
             "header_timeout" => &mut faces.header_timeout,
             "body_stall" => &mut faces.body_stall,
             "body_rate" => &mut faces.body_rate,

@@ -1,8 +1,8 @@
 //! A request's values to arguments, and a reply's to results.
 
 use fishplate_contract::{
-    Argument, Array, ArrayType, DataType, Dimension, Fault, FaultCode, JobId, OutputChoice,
-    Parameter, Payload, Value, dimensions, lexical,
+    Argument, Array, ArrayType, DataType, Dimension, Fault, FaultCode, OutputChoice, Parameter,
+    Payload, SubmittedJob, Value, dimensions, lexical,
 };
 
 use crate::detail;
@@ -209,7 +209,7 @@ pub struct SoapReply {
     /// The results, in the operation's order.
     pub outputs: Vec<Argument>,
     /// The job behind it, from our header.
-    pub job: Option<JobId>,
+    pub job: Option<SubmittedJob>,
     /// How files and arrays came, if the call chose; by our header.
     pub chosen: Vec<OutputChoice>,
 }

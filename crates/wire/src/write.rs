@@ -1,7 +1,8 @@
 //! Outcomes, faults and calls to envelopes.
 
 use fishplate_contract::{
-    Argument, Array, Blame, CallOptions, Fault, FaultCode, JobId, Payload, Value, VerbDefinition,
+    Argument, Array, Blame, CallOptions, Fault, FaultCode, Payload, SubmittedJob, Value,
+    VerbDefinition,
 };
 
 use crate::detail;
@@ -91,7 +92,7 @@ pub fn write_reply(
     namespace: &str,
     definition: &VerbDefinition,
     outputs: &[Argument],
-    job: Option<JobId>,
+    job: Option<SubmittedJob>,
 ) -> Envelope {
     let wrapper = &format!("{}Response", definition.name);
     let headers = table::answer(form, &HeaderReply::Results { namespace, wrapper, outputs, job });

@@ -11,6 +11,7 @@
 - `Result`: the outputs of a call; `Data`, `Reference`: files among them, here or elsewhere; `Stream`: one that
   is still being made
 - `put`, `get` (`aput`, `aget`), `Offer`: files on their way, without a service
+- `find`, `diff`: services by what they take and give, and how two differ
 - `Server`: many services, one pool of data; `Session`: a space on it that programs share
 - `Run`: a workflow that can be killed and goes on where it was
 - `errors`: `Fault` and the others
@@ -18,9 +19,10 @@
 
 from . import errors
 from ._data import AsyncData, AsyncReference, AsyncStream, Data, Reference, Stream
+from ._find import diff, find
 from ._job import AsyncJob, Job, Status, Transfer
 from ._move import AsyncOffer, Offer, aget, aput, get, put, transferred
-from ._native import Parameter, __version__
+from ._native import Difference, Parameter, __version__
 from ._result import Result
 from ._run import Run
 from ._run_service import AsyncRunService, RunService
@@ -33,6 +35,7 @@ from .errors import (
     Error,
     Fault,
     Limit,
+    NotFound,
     NotUnderstood,
     Timeout,
     Unreachable,
@@ -52,10 +55,12 @@ __all__ = [
     "AsyncStream",
     "ConnectionLost",
     "Data",
+    "Difference",
     "Error",
     "Fault",
     "Job",
     "Limit",
+    "NotFound",
     "NotUnderstood",
     "Offer",
     "Operation",
@@ -76,7 +81,9 @@ __all__ = [
     "__version__",
     "aget",
     "aput",
+    "diff",
     "errors",
+    "find",
     "get",
     "put",
     "transferred",

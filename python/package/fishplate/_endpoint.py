@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 from urllib.parse import urlsplit
 
-from . import _native
+from . import _native, _stored
 from ._flow import Blocking, Flow
+from ._journal import Journal
 from ._service import AsyncService, Settings
-from .errors import ArgumentError, NotUnderstood, Unreachable
+from .errors import (
+    ArgumentError,
+    ConnectionLost,
+    JournalMismatch,
+    NotUnderstood,
+    QueueFull,
+    Unavailable,
+    Unreachable,
+)
 
 AWAY = (502, 503, 504)
 """Statuses of HTTP by which a gateway says that its server is away."""
@@ -18,44 +26,74 @@ CONNECT_TIMEOUT = 10.0
 """Seconds within which a server is reached, or the next one is asked."""
 
 
-class Endpoint:
-    """A service at one address, connected when it is needed."""
+def passes(error: Exception) -> bool:
+    """Whether an error passes: the server is away or full."""
+    if isinstance(error, NotUnderstood):
+        return error.status in AWAY
+    return isinstance(error, (Unreachable, ConnectionLost, Unavailable, QueueFull))
 
-    def __init__(self, url: str, settings: Settings) -> None:
+
+class Endpoint:
+    """A service at one address. Its description is kept in the journal, so that calls that ended are replayed without it."""
+
+    def __init__(self, url: str, settings: Settings, journal: Journal) -> None:
         self.url = url
         self.server = urlsplit(url).netloc
         self.settings = settings
+        self._journal = journal
         self._service: AsyncService | None = None
+        self._is_asked = False
         # Operations that are functions of the server, declared repeatable: it makes no jobs of their calls, whatever
         # the key (docs/decisions/0006).
         self.repeatable: set[str] = set()
 
     @property
     def native(self) -> _native.Service:
-        """The service, which was connected."""
+        """The service, whose description is here."""
         assert self._service is not None
         return self._service._remote
 
     @property
-    def is_connected(self) -> bool:
+    def is_described(self) -> bool:
         """Whether its description is here."""
         return self._service is not None
 
-    def connected(self) -> Flow[None]:
-        """Fetches its description, once."""
-        if self._service is None:
+    def described_before(self) -> Flow[bool]:
+        """Whether its description is here, or was kept when the run was there before. Nothing is asked."""
+        kept = self._journal.contents.descriptions.get(self.url)
+        if self._service is None and kept is not None:
             try:
-                native = yield _native.Service.connect(self.url, **self.settings)
-            except NotUnderstood as error:
-                # A gateway whose server is away says so by the status alone.
-                if any(f"answered {status}" in str(error) for status in AWAY):
-                    raise Unreachable(str(error)) from error
-                raise
-            if not native.ours:
-                raise ArgumentError(
-                    f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again"
-                )
+                wsdl: str = yield Blocking((self._journal.files / kept["file"]).read_text)
+            except FileNotFoundError:
+                return False
+            native = _native.Service.open(self.url, wsdl, kept["wsdl_url"], **self.settings)
             self._service = AsyncService(native)
+        return self._service is not None
+
+    def connected(self) -> Flow[None]:
+        """Asks for its description, once in a process, before a call is sent.
+
+        # Errors
+        `JournalMismatch` if calls as they were made before cannot be made any more.
+        """
+        if self._is_asked:
+            return
+        native: _native.Service = yield _native.Service.connect(self.url, **self.settings)
+        if not native.ours:
+            raise ArgumentError(
+                f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again"
+            )
+        is_known = yield from self.described_before()
+        if is_known and (broken := differing(self.native, native)):
+            raise JournalMismatch(
+                f"{self.url} takes or gives something else than before in this run: {broken}. Serve the changed "
+                "service under another name, or begin another run; with reuse=True that takes over what is the same"
+            )
+        if not is_known or self.native.wsdl != native.wsdl:
+            file = yield from _stored.stored_text(native.wsdl, self._journal.files)
+            self._journal.append("described", url=self.url, wsdl_url=native.wsdl_url, file=file)
+        self._service = AsyncService(native)
+        self._is_asked = True
 
     def is_there(self) -> Flow[bool]:
         """Whether somebody listens there; nothing is sent."""
@@ -79,18 +117,12 @@ class Endpoint:
         return self._service._described(operation)
 
 
-def interface(native: _native.Service) -> dict[str, Any]:
-    """What a service takes and gives."""
-    return {
-        operation.name: [
-            [(parameter.name, parameter.type, parameter.repeated) for parameter in parameters]
-            for parameters in (operation.inputs, operation.outputs)
-        ]
-        for operation in native.operations
-    }
+def differing(one: _native.Service, other: _native.Service) -> str:
+    """In what another service cannot be called in the place of one; nothing if it can."""
+    return "; ".join(str(found) for found in one.differences(other) if found.breaks)
 
 
 def same(one: Endpoint, other: Endpoint) -> None:
-    """Two servers may answer for each other if their services take and give the same."""
-    if interface(one.native) != interface(other.native):
-        raise ArgumentError(f"{other.url} has another interface than {one.url}: they cannot answer for each other")
+    """A server may answer for another one if whoever calls that can call it."""
+    if broken := differing(one.native, other.native):
+        raise ArgumentError(f"{other.url} has another interface than {one.url}, and cannot answer for it: {broken}")

@@ -21,7 +21,7 @@ from typing import Any
 
 from .errors import JournalDamaged, RunInUse
 
-FORMAT = 1
+FORMAT = 2
 """Of the journal; a later one is not read."""
 
 SYNCED = frozenset({"run", "value", "put", "cancelled", "reopened", "taken"})
@@ -65,6 +65,11 @@ class Attempt:
         """Nothing came of it yet."""
         return self.outputs is None and self.fault is None and not self.cancelled
 
+    @property
+    def is_settled(self) -> bool:
+        """What came of it is replayed, without its server."""
+        return self.outputs is not None or (self.fault is not None and not self.reopened)
+
 
 @dataclass
 class Measure:
@@ -85,6 +90,8 @@ class Contents:
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     """Of each place, in their order."""
     values: dict[str, Any] = field(default_factory=dict)
+    descriptions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of each URL: the file of its description, and where that stood."""
     measures: dict[str, Measure] = field(default_factory=dict)
     pictures: list[tuple[str, str]] = field(default_factory=list)
     """Captions, and files of the run's directory."""
@@ -106,6 +113,9 @@ class Contents:
 
     def _process(self, _: str, record: dict[str, Any]) -> None:
         self.processes.append({"pid": record["pid"], "begun": record["at"]})
+
+    def _described(self, _: str, record: dict[str, Any]) -> None:
+        self.descriptions[record["url"]] = {name: record[name] for name in ("file", "wsdl_url")}
 
     def _left(self, _: str, record: dict[str, Any]) -> None:
         self.processes[-1] |= {name: record[name] for name in ("at", "sent", "received")}

@@ -10,8 +10,10 @@ from typing_extensions import Buffer
 _T = TypeVar("_T")
 
 __all__ = [
+    "Difference",
     "Meter",
     "Offer",
+    "find",
     "get",
     "put",
     "services",
@@ -94,6 +96,23 @@ class Operation:
     def outputs(self) -> list[Parameter]: ...
 
 @final
+class Difference:
+    """One thing in which two interfaces differ."""
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def parameter(self) -> str | None: ...
+    @property
+    def what(self) -> str: ...
+    @property
+    def first(self) -> str: ...
+    @property
+    def second(self) -> str: ...
+    @property
+    def breaks(self) -> bool: ...
+
+@final
 class Payload:
     """The bytes of a value, wherever they are."""
 
@@ -162,6 +181,20 @@ class Service:
         packaging: str | None = None,
         auth: str | tuple[str, str] | None = None,
     ) -> Task[Service]: ...
+    @staticmethod
+    def open(
+        url: str,
+        wsdl: str,
+        wsdl_url: str,
+        *,
+        timeout: float | None = None,
+        connect_timeout: float | None = None,
+        ca_file: str | PathLike[str] | None = None,
+        address: str | None = None,
+        packaging: str | None = None,
+        auth: str | tuple[str, str] | None = None,
+    ) -> Service: ...
+    def differences(self, other: Service) -> list[Difference]: ...
     @property
     def name(self) -> str: ...
     @property
@@ -172,6 +205,8 @@ class Service:
     def address(self) -> str: ...
     @property
     def wsdl(self) -> str: ...
+    @property
+    def wsdl_url(self) -> str: ...
     @property
     def ours(self) -> bool: ...
     @property
@@ -197,7 +232,7 @@ class Service:
         session: str | None = None,
         outputs: _Choices = ...,
         timeout: float | None = None,
-    ) -> Task[str]: ...
+    ) -> Task[tuple[str, bool]]: ...
     def results(
         self,
         operation: str,
@@ -275,6 +310,17 @@ def put(
     meter: Meter | None = None,
     auth: str | tuple[str, str] | None = None,
 ) -> Task[Payload]: ...
+def find(
+    wanted: str,
+    servers: Sequence[str],
+    *,
+    timeout: float | None = None,
+    connect_timeout: float | None = None,
+    ca_file: str | PathLike[str] | None = None,
+    address: str | None = None,
+    packaging: str | None = None,
+    auth: str | tuple[str, str] | None = None,
+) -> Task[tuple[list[tuple[Service, list[Difference]]], list[str]]]: ...
 def services(
     url: str,
     *,

@@ -190,7 +190,9 @@ def _timeline(attempts: Sequence[Attempt], begun: float, ended: float) -> str:
         drawn.append(f"<text x='{x:.1f}' y='{height - 8}' text-anchor='middle'>{_seconds(share / 5 * length)}</text>")
     for number, (call, server) in enumerate(lanes):
         y, last = number * LANE + 4, -1.0
-        drawn.append(f"<text x='0' y='{y + 14}'>{escape(call)}<title>{escape(server)}</title></text>")
+        # Of one component on several servers each has a lane.
+        name = call if [of for of, _ in lanes].count(call) == 1 else f"{call} at {server}"
+        drawn.append(f"<text x='0' y='{y + 14}'>{escape(name)}<title>{escape(server)}</title></text>")
         for attempt in attempts:
             if (attempt.call, urlsplit(attempt.url).netloc) != (call, server) or attempt.ended is None:
                 continue
@@ -267,9 +269,9 @@ def _curves(contents: Contents) -> str:
 
 
 def _curve(name: str, values: Sequence[float]) -> str:
-    """A measure by its number; its logarithm, if all are above 0."""
+    """A measure by its number; its logarithm, if all are above 0 and they differ tenfold."""
     width, height = CURVE
-    is_log = all(value > 0 for value in values)
+    is_log = min(values) > 0 and max(values) >= 10 * min(values)
     levels = [math.log10(value) if is_log else value for value in values]
     finite = [level for level in levels if math.isfinite(level)] or [0.0]
     low, high = min(finite), max(finite)

@@ -28,19 +28,23 @@ from . import _native, _report, _stored
 from ._branch import Branch, Branches
 from ._data import Reference, handle
 from ._endpoint import Endpoint
+from ._find import find
 from ._flow import blocking
 from ._job import FINAL
 from ._journal import Attempt, Journal
 from ._move import _put
 from ._picture import Picture
 from ._run_service import AsyncRunService, RunService
-from ._service import Settings, _Options
+from ._service import BaseService, Settings, _Options
 from ._slots import Slots
 from ._step import UNANSWERED, Step
 from .errors import Error, Fault, JournalMismatch, RunCancelled, RunClosed, Timeout, Unreachable
 
 T = TypeVar("T")
 S = TypeVar("S")
+
+Addresses = str | BaseService | Iterable[str | BaseService]
+"""Where a service is: one address, or several of the same interface."""
 
 AT_ONCE = 16
 """Jobs of a run that a server has at once."""
@@ -97,6 +101,7 @@ class Run:
         self._digests: dict[str, str] = {}
         # Of each URL; they may hold a password, so the journal has none.
         self._settings: dict[str, Settings] = {}
+        self._gone: dict[str, Endpoint] = {}
         self._places: dict[str, Slots] = {}
         self._defaults = (at_once, retries, reuse)
         self._lock = threading.RLock()
@@ -110,14 +115,14 @@ class Run:
 
     def service(
         self,
-        url: str | Iterable[str],
+        url: Addresses,
         *,
         at_once: int | None = None,
         retries: int | None = None,
         reuse: bool | None = None,
         **settings: Unpack[Settings],
     ) -> RunService:
-        """The service at a URL, called through the run. Of several with the same interface the first answers that is
+        """The service at a URL, or one that `find` gave, called through the run. Of several with the same interface the first answers that is
         there, and a call that failed is tried again at the next. Nothing is asked before the first call.
 
         `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
@@ -126,7 +131,7 @@ class Run:
 
     def async_service(
         self,
-        url: str | Iterable[str],
+        url: Addresses,
         *,
         at_once: int | None = None,
         retries: int | None = None,
@@ -136,12 +141,28 @@ class Run:
         """The same as `service`, for `await`."""
         return AsyncRunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
 
-    def _endpoints(self, url: str | Iterable[str], settings: Settings) -> list[Endpoint]:
-        urls = [url] if isinstance(url, str) else list(url)
+    def find(self, wanted: str, servers: str | Iterable[str], **settings: Unpack[Settings]) -> list[str]:
+        """URLs of the services that `fishplate.find` finds, looked for once in the run: it goes on with them though
+        servers are away then."""
+        listed = [servers] if isinstance(servers, str) else list(servers)
+        seek = lambda: [service.url for service in find(wanted, listed, **settings)]  # noqa: E731
+        urls: list[str] = self._once("value", f"find {wanted}", seek)
+        return urls
+
+    def _endpoints(self, url: Addresses, settings: Settings) -> list[Endpoint]:
+        listed = [url] if isinstance(url, (str, BaseService)) else list(url)
+        urls = [one if isinstance(one, str) else one.url for one in listed]
         if not urls:
             raise ValueError("a service has at least one URL")
         self._settings |= dict.fromkeys(urls, settings)
-        return [Endpoint(one, settings) for one in urls]
+        return [Endpoint(one, settings, self._journal) for one in urls]
+
+    def _before(self, url: str) -> Endpoint:
+        """What was called at a URL before, from where it may have moved."""
+        with self._lock:
+            if url not in self._gone:
+                self._gone[url] = Endpoint(url, self._settings.get(url, {}), self._journal)
+            return self._gone[url]
 
     def reopen(self) -> None:
         """Has all calls that failed be made anew, also those from whose failure the workflow went on; before the first
@@ -278,9 +299,16 @@ class Run:
         if (caption, name) not in self._journal.contents.pictures:
             self._journal.append("picture", caption=caption, file=name)
 
-    def report(self, path: str | os.PathLike[str] | None = None) -> Path:
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        pictures: Iterable[str | os.PathLike[str] | tuple[str | os.PathLike[str], str]] = (),
+    ) -> Path:
         """Writes what was done when and by whom into one HTML file, `report.html` in the run's directory if nothing else
-        is said; the servers are asked what their programs used."""
+        is said; the servers are asked what their programs used. `pictures`: images, each alone or with its caption."""
+        for one in pictures:
+            self.picture(*(one if isinstance(one, tuple) else (one,)))
         self._note_moved()
         target = self.directory / "report.html" if path is None else Path(path)
         _report.ask_used(self)
@@ -342,7 +370,7 @@ class Run:
                 return None, "it may be another run's"
             if job is None and step is not None and step._again is not None:
                 # Whether it arrived or not: now it is there, under its key, and is ended.
-                job = _within(KILL, step._again())
+                job, _ = _within(KILL, step._again())
                 self._journal.append("accepted", place=attempt.place, job=job)
             elif job is None and step is not None:
                 return "killed", None  # It was not sent, and will not be.

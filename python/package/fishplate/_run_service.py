@@ -8,13 +8,13 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never, Self
 
-from ._endpoint import Endpoint, same
+from ._endpoint import Endpoint, passes, same
 from ._flow import Flow, Sleep, awaiting, blocking
 from ._journal import Attempt
 from ._result import Result
 from ._service import Outputs, _Options
-from ._step import FIRST_PAUSE, LONGEST_PAUSE, TRANSIENT, Step
-from .errors import Timeout, Unreachable
+from ._step import FIRST_PAUSE, LONGEST_PAUSE, Step
+from .errors import Error, Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -74,11 +74,11 @@ class BaseRunService:
     def _connected(self, past: Attempt | None, besides: Endpoint | None = None) -> Flow[Endpoint]:
         """The address that is called: where the call's job is, else the first that answers after one that failed."""
         candidates = self._endpoints
-        if past is not None and past.outputs is not None:
-            # Nothing is asked but what it takes and gives.
-            candidates = sorted(candidates, key=lambda one: not one.is_connected)
-            if candidates[0].is_connected:
-                return candidates[0]
+        if past is not None and past.is_settled:
+            # Nothing is asked but what it takes and gives; it may have stood at another address.
+            for endpoint in (self._run._before(past.url), *candidates):
+                if (yield from endpoint.described_before()):
+                    return endpoint
         if past is not None and past.is_open:
             candidates = [one for one in candidates if one.url == past.url] or candidates
         if besides is not None:
@@ -91,11 +91,13 @@ class BaseRunService:
                     continue
                 try:
                     yield from endpoint.connected()
-                except (*TRANSIENT, Timeout):
-                    continue
+                except (Error, OSError) as error:
+                    if isinstance(error, Timeout) or passes(error):
+                        continue
+                    raise
                 for other in self._endpoints:
-                    if other.is_connected and other is not endpoint:
-                        same(other, endpoint)
+                    if other.is_described and other is not endpoint:
+                        same(*sorted((other, endpoint), key=self._endpoints.index))
                 return endpoint
             if time.monotonic() >= until:
                 raise Unreachable(f"no server answers at {', '.join(one.url for one in candidates)}")

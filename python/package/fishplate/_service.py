@@ -179,7 +179,8 @@ class BaseOperation:
         described = self._described
         options = self._options
         prepared = yield from given(described, arguments)
-        id: str = yield self._remote.spawn(
+        id: str
+        id, _ = yield self._remote.spawn(
             described.name,
             prepared,
             key=options.key or _native.new_key(),
@@ -361,9 +362,13 @@ class Service(BaseService):
         return self.options(outputs=chosen)
 
     def _as(self, options: _Options) -> Service:
-        same = Service.__new__(Service)
-        same._init(self._remote, options)
-        return same
+        return self._of(self._remote, options)
+
+    @classmethod
+    def _of(cls, native: _native.Service, options: _Options | None = None) -> Service:
+        made = cls.__new__(cls)
+        made._init(native, options or _Options())
+        return made
 
     def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
         """Runs the service's only operation and waits for its outputs."""

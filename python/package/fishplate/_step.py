@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _native, _reuse, _stored, errors
+from ._endpoint import passes
 from ._flow import Flow, Sleep
 from ._job import FINAL
 from ._journal import Attempt
 from ._result import Result
 from ._service import _Options
 from ._values import BINARY, Given, given, received, spelled
-from .errors import ConnectionLost, Fault, JournalMismatch, Timeout, Unreachable
+from .errors import ConnectionLost, Error, Fault, JournalMismatch, NotUnderstood, Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._endpoint import Endpoint
     from ._run_service import BaseRunService
-
-TRANSIENT = (errors.Unreachable, errors.ConnectionLost, errors.Unavailable, errors.QueueFull)
-"""What passes: a server that is away or full."""
 
 RETRIED = errors.ReceiverFault
 """Faults after which the same call may do better."""
@@ -72,7 +70,7 @@ class Step:
         self._future: Future[Result] = Future()
         self._attempt: Attempt | None = None
         # Asks for the job of an attempt that was begun: the same key is the same job.
-        self._again: Callable[[], _native.Task[str]] | None = None
+        self._again: Callable[[], _native.Task[tuple[str, bool]]] | None = None
         # Its job may be one that another run began.
         self._is_shared = False
         self._endpoint: Endpoint | None = None
@@ -292,7 +290,7 @@ class Step:
         key = _reuse.shortened(key)
         options: dict[str, Any] = {"outputs": choices, "timeout": timeout}
 
-        def spawn() -> _native.Task[str]:
+        def spawn() -> _native.Task[tuple[str, bool]]:
             return native.spawn(described.name, prepared, key=key, outputs=choices, timeout=timeout)
 
         def call() -> _native.Task[tuple[Given, str | None]]:
@@ -305,9 +303,11 @@ class Step:
             self._again, self._is_shared = spawn, content is not None
         is_ours = made.job is None
         if made.job is None:
-            before = (yield from self._newest(native)) if content is not None else None
             try:
-                made.job = yield from self._patient(spawn)
+                made.job, existing = yield from self._patient(spawn)
+                # Of two that begin it at the same moment one is told so.
+                made.found = existing and content is not None
+                is_ours = not made.found
             except errors.KeyConflict as conflict:
                 if conflict.job is None:
                     raise
@@ -321,11 +321,7 @@ class Step:
                         "begin another run"
                     ) from conflict
                 # The same data at another address: by its digest it is the same call.
-                made.job, is_ours = conflict.job, False
-            if before is not None:
-                told = yield from self._patient(lambda: native.status(made.job or ""))
-                made.found = made.job == before["id"] or told["submitted"] < before["submitted"]
-                is_ours = is_ours and not made.found
+                made.job, made.found, is_ours = conflict.job, content is not None, False
             self._run._journal.append("accepted", place=self._place, job=made.job, found=made.found)
         elif (yield from self._patient(lambda: native.status(made.job or "")))["state"] in FINAL:
             is_ours = False
@@ -344,24 +340,20 @@ class Step:
         results = lambda: native.results(described.name, made.job or "", **options)  # noqa: E731
         return (yield from self._patient(results))[0]  # type: ignore[no-any-return]
 
-    def _newest(self, native: _native.Service) -> Flow[dict[str, Any] | None]:
-        """The newest of the caller's jobs, if the server tells: one that is not newer was not begun by us."""
-        try:
-            jobs, _ = yield from self._patient(lambda: native.jobs(limit=1))
-        except Fault:
-            return None
-        return jobs[0] if jobs else None
-
     def _patient(self, begin: Callable[[], _native.Task[Any]]) -> Flow[Any]:
         """What a task gives, begun anew while its server is away, within the run's patience."""
         until, pause = None, FIRST_PAUSE
         while True:
             try:
                 return (yield begin())
-            except TRANSIENT as error:
+            except Error as error:
+                if not passes(error):
+                    raise
                 now = time.monotonic()
                 until = until or now + self._run.patience
                 if now >= until:
+                    if isinstance(error, NotUnderstood):
+                        raise Unreachable(str(error)) from error
                     raise
                 wanted = getattr(error, "retry_after", None) or pause
                 yield Sleep(min(wanted, until - now))

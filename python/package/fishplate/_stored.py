@@ -40,6 +40,18 @@ def stored(raw: Any, files: Path) -> Flow[Any]:
     return {"file": name, "size": raw.size}
 
 
+def stored_text(text: str, files: Path) -> Flow[str]:
+    """A text as a file of the journal: its name."""
+
+    def keep() -> str:
+        made = files / f".{secrets.token_hex(8)}"
+        made.write_text(text, "utf-8")
+        return _kept(made)
+
+    name: str = yield Blocking(keep)
+    return name
+
+
 def _kept(made: Path) -> str:
     """A file under the name of its digest, on the disk."""
     with made.open("rb") as file:

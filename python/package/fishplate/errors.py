@@ -41,6 +41,13 @@ class BadUrl(Error, ValueError):
 class NotUnderstood(Error):
     """What stands at the URL is no service, or its answer is not what its description says."""
 
+    status: int | None = None
+    """The status of HTTP, if the answer was no SOAP for that."""
+
+
+class NotFound(Error, LookupError):
+    """No server has a service of that name, namespace or interface."""
+
 
 class Unreachable(Error, ConnectionError):
     """No connection came about; nothing was sent."""

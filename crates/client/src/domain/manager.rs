@@ -43,8 +43,8 @@ pub struct DomainPlan {
     pub id: String,
     /// Its credential, 64 hexadecimal digits.
     pub credential: String,
-    /// What carries messages: `tcp` or `soap`.
-    pub transport: String,
+    /// What carries messages: `tcp` or `soap`; `None`: what servers have by default.
+    pub transport: Option<String>,
     /// Ranks of different servers reach each other at ports of their own; else through their servers.
     pub direct: bool,
     /// Its ranks.
@@ -273,10 +273,11 @@ impl Manager {
                 ("rank", rank.to_string()),
                 ("ranks", self.ranks.to_string()),
                 ("credential", self.plan.credential.clone()),
-                ("transport", self.plan.transport.clone()),
                 ("direct", self.plan.direct.to_string()),
             ];
-            let of_rank = of_rank.map(|(name, text)| Argument::text(name, text)).into_iter();
+            let transport = self.plan.transport.clone().map(|name| ("transport", name));
+            let of_rank = of_rank.into_iter().chain(transport);
+            let of_rank = of_rank.map(|(name, text)| Argument::text(name, text));
             let arguments = of_rank.chain(part.arguments.clone()).collect();
             let started = part.service.init(&part.operation, arguments).await;
             let job =

@@ -34,7 +34,7 @@ async fn a_call_gives_the_outputs_and_the_job_behind_them_over_one_connection() 
     let service = Service::connect(&server.url()).await.unwrap();
     for x_value in ["1", "2", "3"] {
         let reply = service.call("call", vec![x(x_value)], &Options::default()).await.unwrap();
-        assert_eq!(reply.job.unwrap().to_string(), JOB);
+        assert_eq!(reply.job.unwrap().id.to_string(), JOB);
         assert!(matches!(&reply.outputs[0].value, Value::Text(text) if text == x_value));
     }
     assert_eq!(server.connections.load(SeqCst), 1);

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, DataType, Fault, FileHandle, Interface, JobId, Operation, Parameter, Payload,
-    Service, Signature, Value, VerbDefinition,
+    Argument, DataType, Fault, FileHandle, Interface, Operation, Parameter, Payload, Service,
+    Signature, SubmittedJob, Value, VerbDefinition,
 };
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{
@@ -225,7 +225,7 @@ async fn reacted(
     form: &ReplyForm,
     definition: &VerbDefinition,
 ) -> Result<http::Response<TestBody>, io::Error> {
-    let job: JobId = JOB.parse().unwrap();
+    let job = SubmittedJob { id: JOB.parse().unwrap(), existing: false };
     let reply = |outputs: &[Argument]| {
         packed(&write_reply(form, NAMESPACE, definition, outputs, Some(job)), form)
     };

@@ -36,17 +36,22 @@ pub struct Client<B: RequestBody> {
 }
 
 /// Why a request got no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The host has no address that may be asked.
+    #[error("{0}")]
     Address(TransferError),
     /// No connection came about, so nothing was sent.
+    #[error("{0}")]
     Connect(io::Error),
     /// The same: it took longer than this.
+    #[error("no connection came about within {0:?}")]
     Late(Duration),
     /// The same: there are no certificates to trust.
+    #[error("{0}")]
     Tls(TlsError),
     /// The connection broke; what was sent may have arrived.
+    #[error("the connection broke: {error}")]
     Broken {
         /// What hyper says of it.
         error: hyper::Error,
@@ -99,7 +104,7 @@ impl<B: RequestBody> Client<B> {
         } else {
             None
         };
-        let stream = dial(&uri, &*self.addresses, tls, self.connect_time).await?;
+        let (stream, _) = dial(&uri, &*self.addresses, tls, self.connect_time).await?;
         let broken = |error| ClientError::Broken { error, reused: false };
         let connection = Connection::new(stream, self.interim).await.map_err(broken)?;
         let mut connection = Box::new(connection);

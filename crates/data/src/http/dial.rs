@@ -1,7 +1,7 @@
 //! Connections to allowed addresses only, within a deadline.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -26,7 +26,7 @@ const KEEPALIVE_PROBES: u32 = 4;
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 
 /// A connection, with TLS or without.
-pub(super) trait DialedStream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait DialedStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> DialedStream for S {}
 
@@ -49,13 +49,16 @@ impl Addresses for SystemAddresses {
     }
 }
 
-/// Connects to the host of an address, with TLS if there is a connector for it.
-pub(super) async fn dial(
+/// Connects to the host of an address, with TLS if there is a connector for it; the connection, and where it leads.
+///
+/// # Errors
+/// If the host has no address, or none that may be used, none answers, or TLS does not come about; or not within `allowed`.
+pub async fn dial(
     uri: &Uri,
     addresses: &dyn Addresses,
     tls: Option<&TlsConnector>,
     allowed: Duration,
-) -> Result<Box<dyn DialedStream>, ClientError> {
+) -> Result<(Box<dyn DialedStream>, IpAddr), ClientError> {
     let dialling = dial_at_leisure(uri, addresses, tls);
     tokio::time::timeout(allowed, dialling).await.unwrap_or(Err(ClientError::Late(allowed)))
 }
@@ -64,20 +67,21 @@ async fn dial_at_leisure(
     uri: &Uri,
     addresses: &dyn Addresses,
     tls: Option<&TlsConnector>,
-) -> Result<Box<dyn DialedStream>, ClientError> {
+) -> Result<(Box<dyn DialedStream>, IpAddr), ClientError> {
     let no_host = || io::Error::new(io::ErrorKind::InvalidInput, "its address names no host");
     let host = uri.host().ok_or_else(no_host).map_err(ClientError::Connect)?;
     let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
     let addresses = addresses.resolve(host, port).await.map_err(ClientError::Address)?;
     let stream = connect(&addresses).await.map_err(ClientError::Connect)?;
-    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let peer = stream.peer_addr().map_err(ClientError::Connect)?.ip();
+    let Some(tls) = tls else { return Ok((Box::new(stream), peer)) };
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| {
         let what = "its host's name can't stand in a certificate";
         ClientError::Connect(io::Error::new(io::ErrorKind::InvalidData, what))
     })?;
     let stream =
         tls.connect(name, stream).await.map_err(|error| ClientError::Connect(told(error)))?;
-    Ok(Box::new(stream))
+    Ok((Box::new(stream), peer))
 }
 
 /// What is said of a certificate that nobody who is trusted has issued.

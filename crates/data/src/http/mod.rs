@@ -20,4 +20,4 @@ pub mod tls;
 
 pub use client::{Client, ClientError, ResponseBody};
 pub use connection::RequestBody;
-pub use dial::{SystemAddresses, UNKNOWN_ISSUER};
+pub use dial::{DialedStream, SystemAddresses, UNKNOWN_ISSUER, dial};

@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         drop(offer);
         let url = &args.connection.url;
         let command = match reply.job {
-            Some(job) => format!("`fishplate results {url} {job}`"),
+            Some(job) => format!("`fishplate results {url} {}`", job.id),
             None => "an argument".to_owned(),
         };
         let fetch = FetchSettings { settings: service.settings().clone(), meter: Arc::default() };
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {
             output.value(&json!({
-                "job": reply.job.map(|job| job.to_string()),
+                "job": reply.job.map(|job| job.id.to_string()),
                 "key": key,
                 "outputs": json::outputs(&delivered),
             }))?;

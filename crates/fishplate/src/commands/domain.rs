@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 use fishplate_client::Settings;
 use fishplate_client::domain::DomainServer;
 use fishplate_ranks::launch::TransportKind;
@@ -94,7 +95,8 @@ struct RunArgs {
     #[arg(long)]
     no_label: bool,
     /// What carries messages
-    #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = ["tcp", "soap"])]
+    #[arg(long, value_name = "NAME", default_value = TransportKind::default().name(),
+          value_parser = PossibleValuesParser::new(TransportKind::ALL.map(TransportKind::name)))]
     transport: String,
     #[command(flatten)]
     how: HowArgs,
@@ -147,7 +149,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
                 credential: Credential::random()?,
                 parts: file::read(&args.file)?,
                 settings: args.reach.settings()?,
-                transport: TransportKind::from_name(&args.transport).unwrap_or(TransportKind::Tcp),
+                transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
                 label: !args.no_label,
                 keep_going: false,
                 time: None,

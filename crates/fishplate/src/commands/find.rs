@@ -1,11 +1,7 @@
 //! `fishplate find` and `fishplate diff`: services by their interface, and how two differ.
 
-use std::path::Path;
-
-use anyhow::{Context as _, Result};
-use fishplate_client::find::{self, Difference, FoundService, Wanted};
-use fishplate_client::{Description, Service, Settings};
-use fishplate_wire::wsdl;
+use anyhow::Result;
+use fishplate_client::find::{self, Difference, FoundService, Wanted, interface};
 use serde_json::{Value, json};
 
 use super::client::{ConnectionArgs, run_interruptible};
@@ -16,14 +12,15 @@ use crate::output::{Output, text};
 ///
 /// A service has an interface if whoever calls that one can call it: the same operations, with inputs and
 /// outputs of the same names, types, dimensions and units; it may need less and give more. URLs of those go to
-/// standard output; in what others of the same name differ, to standard error.
+/// standard output; in what others of the same name or namespace differ, and which servers are away, to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate find moldyn --servers http://here.com,http://there.com
+  fishplate find urn:example:volume-mesher --servers http://here.com,http://there.com
   fishplate find moldyn.wsdl --servers http://here.com,http://there.com
   fishplate find http://here.com/moldyn --servers http://there.com --json")]
 pub(crate) struct FindArgs {
-    /// Name of a service, or an interface: URL of a service, or a file with its WSDL
+    /// Name or namespace of a service, or an interface: URL of a service, or a file with its WSDL
     wanted: String,
     /// Where to look, in this order
     #[arg(long, required = true, value_name = "URL,...", value_delimiter = ',')]
@@ -49,36 +46,21 @@ pub(crate) struct DiffArgs {
     reach: ConnectionArgs,
 }
 
-/// What is meant by a name, a URL or a file.
-///
-/// # Errors
-/// It can't be read.
-pub(crate) async fn wanted(text: &str, settings: &Settings) -> Result<Wanted> {
-    let is_name = !text.contains(['/', '.']);
-    if is_name && !Path::new(text).exists() {
-        return Ok(Wanted::Name(text.to_owned()));
-    }
-    interface(text, settings).await.map(|found| Wanted::Interface(Box::new(found)))
-}
-
-async fn interface(text: &str, settings: &Settings) -> Result<Description> {
-    if !text.contains("://") && Path::new(text).exists() {
-        let read = std::fs::read_to_string(text).with_context(|| format!("cannot read {text}"))?;
-        return wsdl::read(&read).with_context(|| format!("{text} is no WSDL of a service"));
-    }
-    Ok(Service::connect_with(text, settings.clone()).await?.description().clone())
-}
-
 /// Runs `find`.
 pub(crate) fn run(args: &FindArgs, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
         let settings = args.reach.settings()?;
-        let wanted = wanted(&args.wanted, &settings).await?;
+        let wanted = Wanted::named(&args.wanted, &settings).await?;
         let found = find::find(&wanted, &args.servers, &settings).await?;
-        if output.json {
-            output.value(&json!({ "services": found.iter().map(as_json).collect::<Vec<_>>() }))?;
+        for away in &found.away {
+            output.note(&text::harmless(&format!("passed over: {away}")));
         }
-        for service in found.iter().filter(|_| !output.json) {
+        if output.json {
+            output.value(
+                &json!({ "services": found.services.iter().map(as_json).collect::<Vec<_>>() }),
+            )?;
+        }
+        for service in found.services.iter().filter(|_| !output.json) {
             let url = service.service.address();
             if service.matches() {
                 output.line(&text::harmless(&url))?;
@@ -88,7 +70,7 @@ pub(crate) fn run(args: &FindArgs, output: Output) -> Result<Exit> {
                 output.note(&format!("{url} differs: {}", broken.join("; ")));
             }
         }
-        Ok(if found.iter().any(FoundService::matches) { Exit::Success } else { Exit::Other })
+        Ok(if found.matches().next().is_some() { Exit::Success } else { Exit::Other })
     })
 }
 

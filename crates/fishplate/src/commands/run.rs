@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Let the others go on when a rank fails
     #[arg(long)]
     keep_going: bool,
-    /// What carries messages; with --hosts tcp or soap
+    /// What carries messages; ranks that share no memory have tcp between them
     #[arg(long, value_name = "NAME", default_value = TransportKind::default().name(),
           value_parser = PossibleValuesParser::new(TransportKind::ALL.map(TransportKind::name)))]
     transport: String,
@@ -189,13 +189,10 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
     });
     let credentials = Credentials::of_user();
     let ca_file = std::env::var_os(CA_FILE).map(PathBuf::from);
-    // Memory is shared on one host only.
-    let transport = TransportKind::from_name(&args.transport);
-    let transport = transport.filter(|kind| *kind == TransportKind::Soap);
     Ok(DomainRun {
         id: DomainId::random()?,
         credential: Credential::random()?,
-        transport: transport.unwrap_or(TransportKind::Tcp),
+        transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
         parts: parts.collect(),
         settings: Settings { credentials, ca_file, ..Settings::default() },
         label: args.label,

@@ -5,7 +5,7 @@ mod running;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -20,9 +20,10 @@ use fishplate_server::assembly::StoreCheck;
 use fishplate_server::authentication::jwt::JwtSettings;
 use fishplate_server::authentication::jwt_keys::KeySource;
 use fishplate_server::current::CurrentHost;
+use fishplate_server::faces::sites;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::http::tls::{ServerTls, TlsFiles};
-use fishplate_server::settings::{Limits, Settings};
+use fishplate_server::settings::{Limits, Relay, Settings};
 use fishplate_server::{assembly, http};
 use ipnet::IpNet;
 use nix::ifaddrs::getifaddrs;
@@ -121,9 +122,16 @@ pub(crate) struct ServeArgs {
     /// may stand several times: they are tried in this order [default: those at which the server listens]
     #[arg(long, value_name = "ADDRESS")]
     rank_address: Vec<IpAddr>,
-    /// PEM file of authorities that ranks of this server trust, beside the system's, where they reach other servers
+    /// PEM file of authorities that this server and its ranks trust, beside the system's, where they reach other servers
     #[arg(long, value_name = "FILE")]
     rank_ca: Option<PathBuf>,
+    /// Be reached through this server, if nobody can dial this one: `https://HOST/.../sites/NAME`, which becomes the
+    /// public URL unless that is given; may stand several times: others try them in this order
+    #[arg(long, value_name = "URL", value_parser = relay)]
+    relay: Vec<String>,
+    /// File of the token that registers this server at its relay; of several relays, each has one, in the same order
+    #[arg(long, value_name = "FILE")]
+    relay_token: Vec<PathBuf>,
     #[command(flatten)]
     hosting: HostingArgs,
     /// The program's command line with typed slots
@@ -203,15 +211,46 @@ impl ServeArgs {
         limits.faces.allow_hosts.clone_from(&self.allow_host);
         limits.faces.client_certificates = self.tls_client_ca.is_some();
         limits.faces.rank_ca = self.rank_ca()?;
+        limits.faces.relays = self.relays()?;
         limits.faces.mpi_library = super::run::mpi_library()?;
         Ok(limits)
     }
 
     fn rank_ca(&self) -> anyhow::Result<Option<PathBuf>> {
-        let absolute = |file: &PathBuf| {
-            std::path::absolute(file).with_context(|| format!("cannot use {}", file.display()))
+        self.rank_ca.as_deref().map(absolute).transpose()
+    }
+
+    /// Servers through which this one is reached.
+    fn relays(&self) -> anyhow::Result<Vec<Relay>> {
+        if !self.relay_token.is_empty() && self.relay_token.len() != self.relay.len() {
+            let (tokens, relays) = (self.relay_token.len(), self.relay.len());
+            let what = format!(
+                "--relay-token stands {tokens} times and --relay {relays} times: each relay has one, or none has"
+            );
+            return Err(UsageError(what).into());
+        }
+        let tokens = self.relay_token.iter().map(|file| absolute(file).map(Some));
+        let tokens = tokens.chain(std::iter::repeat_with(|| Ok(None)));
+        let relay = |(url, token): (&String, anyhow::Result<_>)| {
+            Ok(Relay { url: url.trim_end_matches('/').to_owned(), token: token? })
         };
-        self.rank_ca.as_ref().map(absolute).transpose()
+        self.relay.iter().zip(tokens).map(relay).collect()
+    }
+
+    /// The address that callers use.
+    fn public_url(&self, address: SocketAddr) -> String {
+        let told = self.public_url.as_ref().or(self.relay.first());
+        let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+        told.cloned().unwrap_or_else(|| own_url(scheme, address))
+    }
+
+    /// By what others than this machine's processes reach the server; whether what they say is encrypted.
+    fn exposure(&self, address: IpAddr, encrypted: bool) -> (Option<String>, bool) {
+        if let Some(relay) = self.relay.first() {
+            let all = self.relay.iter().all(|relay| relay.starts_with("https://"));
+            return (Some(relay.clone()), all && (encrypted || address.is_loopback()));
+        }
+        (Some(address.to_string()).filter(|_| !address.is_loopback()), encrypted)
     }
 
     /// Where ranks are reached, if the server listens there.
@@ -279,11 +318,10 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
             )
         })?;
         let address = listening.address();
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let public_url = arguments.public_url.clone().unwrap_or_else(|| own_url(scheme, address));
-        let mut limits = arguments.limits(public_url)?;
+        let mut limits = arguments.limits(arguments.public_url(address))?;
         limits.faces.rank_addresses = arguments.rank_addresses(address.ip())?;
-        guarded(address.ip(), &limits.faces, arguments.open, tls.is_some())?;
+        let exposure = arguments.exposure(address.ip(), tls.is_some());
+        guarded(exposure, &limits.faces, arguments.open)?;
         let data = assembly::data(&limits)?;
         let backends = arguments.hosting.backends(&limits, StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
@@ -334,10 +372,9 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
 
 /// Whether it is known who calls where strangers can.
 fn guarded(
-    address: IpAddr,
+    (exposed, encrypted): (Option<String>, bool),
     settings: &Settings,
     open: bool,
-    encrypted: bool,
 ) -> anyhow::Result<()> {
     let logs_in = settings.login || settings.jwt.is_some();
     if logs_in && open {
@@ -351,9 +388,7 @@ fn guarded(
                     the proxy is with --proxy ADDRESS";
         return Err(UsageError(what.to_owned()).into());
     }
-    if address.is_loopback() {
-        return Ok(());
-    }
+    let Some(address) = exposed else { return Ok(()) };
     if !is_known && !open {
         return Err(UsageError(format!(
             "others can reach {address}, and nobody would be asked who they are: let users log in (--login, \
@@ -376,6 +411,11 @@ fn guarded(
         );
     }
     Ok(())
+}
+
+/// A file, wherever the process works later.
+fn absolute(file: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(file).with_context(|| format!("cannot use {}", file.display()))
 }
 
 /// A network, or one address.
@@ -405,6 +445,19 @@ fn base(url: &str) -> Result<String, String> {
         return Err(what.to_owned());
     }
     Ok(url.to_owned())
+}
+
+/// Where this server is reached through another one.
+fn relay(url: &str) -> Result<String, String> {
+    let url = base(url)?;
+    let mut segments = url.trim_end_matches('/').rsplit('/');
+    let is_name = segments.next().is_some_and(sites::is_name);
+    if is_name && segments.next() == Some(sites::SITES) {
+        return Ok(url);
+    }
+    let what = "it must end with /sites/NAME: NAME, of letters, digits, `-`, `_` and `.`, is what this server is called \
+                there";
+    Err(what.to_owned())
 }
 
 /// The address of a server that was told no other.

@@ -224,7 +224,8 @@ async fn a_call_that_is_given_up_goes_on_and_is_found_by_its_key() {
         assert_eq!(result(&results), kind.as_bytes());
         assert_eq!(bed.begun(), before + 1, "{kind}: it ran once");
         let job = results.job.expect("a keyed call tells its job");
-        assert_eq!(caller.status(job).await.unwrap().state, JobState::Done);
+        assert!(job.existing, "{kind}: it was there before");
+        assert_eq!(caller.status(job.id).await.unwrap().state, JobState::Done);
         fs::remove_file(bed.path("go")).unwrap();
     }
 }

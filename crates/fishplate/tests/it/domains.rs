@@ -8,8 +8,9 @@ use fishplate_client::{Error, Service, Settings};
 use fishplate_contract::{Argument, FaultCode};
 use serde_json::Value;
 
+use crate::curl::curl;
 use crate::gateway::STOP;
-use crate::processes::is_alive;
+use crate::processes::{is_alive, kill_all};
 use crate::ranks::PROGRAM;
 use crate::run::{Said, User, ended};
 use crate::server::{Server, interrupt, until};
@@ -17,7 +18,14 @@ use crate::soap::{Version, key_header, post, wrapper};
 
 /// A service `ring` whose program is a rank of the tests' own programs.
 pub(crate) fn server(max: u32, options: &[&str]) -> Server {
-    let mut server = Server::prepare();
+    let mut server = prepared(max);
+    server.serve(&[options, &["ring.toml"]].concat());
+    server
+}
+
+/// The same, not started yet.
+pub(crate) fn prepared(max: u32) -> Server {
+    let server = Server::prepare();
     let tests = std::env::current_exe().unwrap();
     let tests = tests.to_str().unwrap();
     let script = format!(
@@ -28,7 +36,6 @@ pub(crate) fn server(max: u32, options: &[&str]) -> Server {
         "name = 'ring'\ncommand = './program [in val what:string]'\n[ranks]\nmax = {max}\n"
     );
     std::fs::write(server.path("ring.toml"), description).unwrap();
-    server.serve(&[options, &["ring.toml"]].concat());
     server
 }
 
@@ -118,6 +125,31 @@ fn status_tells_who_waits_for_whom_and_names_a_deadlock() {
 }
 
 #[test]
+fn clients_are_told_where_ranks_on_servers_are() {
+    let (one, two, user) = (server(1, &[]), server(1, &[]), User::new());
+    let hosts = hosts(&[&one, &two], 1);
+    let refused = user.run(&["run", "--hosts", &hosts, "--endpoints", "told", "what=sum"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert_named(&refused, &["--endpoints", "--transport soap"]);
+    let soap =
+        ["run", "--hosts", &hosts, "--transport", "soap", "--endpoints", "told", "what=waits"];
+    let child = user.start(&soap);
+    until("all have joined", || user.path("told").exists());
+    let told: Value = serde_json::from_slice(&user.read("told")).unwrap();
+    let shown = format!("Authorization: Bearer {}", told["credential"].as_str().unwrap());
+    for (rank, server) in [&one, &two].into_iter().enumerate() {
+        let url = told["ranks"][rank].as_str().unwrap();
+        let domain = told["domain"].as_str().unwrap();
+        assert_eq!(url, format!("http://{}/domains/{domain}/{rank}", server.address()));
+        let wsdl = format!("{url}?wsdl");
+        assert_eq!(curl(&[&wsdl]).status, 401);
+        assert!(curl(&["--header", &shown, &wsdl]).text().contains("receive"));
+    }
+    interrupt(&child);
+    assert_eq!(ended(child).code, 130);
+}
+
+#[test]
 fn services_are_found_by_their_interface_and_domains_described_in_xml() {
     let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
     let root = |server: &Server| server.url().rsplit_once('/').unwrap().0.to_owned();
@@ -191,19 +223,70 @@ fn a_killed_rank_ends_the_others_and_is_named() {
     assert_eq!(said.code, 7, "{said:?}");
 }
 
+/// Which processes of a server's jobs said that they are ready.
+fn ready(user: &User, server: &Server) -> BTreeSet<i32> {
+    let jobs = user.json(&["jobs", server.url()]);
+    let jobs = jobs["jobs"].as_array().unwrap().iter().filter_map(|job| job["job"].as_str());
+    let logs: String = jobs.map(|job| user.succeed(&["log", server.url(), job])).collect();
+    logs.lines().filter_map(|line| line.strip_prefix("ready ")?.parse().ok()).collect()
+}
+
+/// The memory of ranks that a process has mapped, by the numbers of its files.
+fn shared(pid: i32) -> BTreeSet<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let ours = maps.lines().filter(|line| line.contains("memfd:fishplate-ranks"));
+    ours.map(|line| line.split_whitespace().nth(4).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn ranks_of_one_server_share_memory_and_nothing_of_it_is_left() {
+    let (mut one, mut two, user) = (server(2, &[]), server(2, &[]), User::new());
+    let at = hosts(&[&one, &two], 2);
+    for (transport, is_shared) in [("tcp", false), ("shared-memory", true)] {
+        let words = ["run", "--transport", transport, "--hosts", &at, "what=waits"];
+        let running = user.start(&words);
+        let pids = || [&one, &two].map(|server| ready(&user, server));
+        let alive = || pids().map(|pids| pids.into_iter().filter(|pid| is_alive(*pid)));
+        until("all wait for messages", || alive().into_iter().flatten().count() == 4);
+        let memories = alive().map(|pids| pids.map(shared).collect::<BTreeSet<_>>());
+        let [near, far] = &memories;
+        assert_eq!((near.len(), far.len()), (1, 1), "the same for all ranks of a server");
+        assert_eq!(near != far, is_shared, "{memories:?}");
+        let own = [near, far].map(|all| all.first().unwrap().len());
+        assert_eq!(own, [usize::from(is_shared); 2]);
+        // Servers keep nothing of it open.
+        for server in [&one, &two] {
+            let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+            let open = open.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+            assert!(!open.into_iter().any(|to| to.to_string_lossy().contains("fishplate-ranks")));
+        }
+        if !is_shared {
+            interrupt(&running);
+            ended(running);
+            continue;
+        }
+        // Whoever is killed, however hard, it goes with the last of them: it has no name.
+        let pids: Vec<i32> = alive().into_iter().flatten().collect();
+        one.kill();
+        two.kill();
+        kill_all(&pids);
+        kill_all(&[i32::try_from(running.id()).unwrap()]);
+        ended(running);
+        until("all are gone", || !pids.iter().any(|pid| is_alive(*pid)));
+        let memories: BTreeSet<u64> = memories.into_iter().flatten().flatten().collect();
+        let all = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+        let mut all = all.filter_map(|name| name.to_str()?.parse().ok());
+        assert_eq!(all.find(|pid| !shared(*pid).is_disjoint(&memories)), None);
+    }
+}
+
 #[test]
 fn who_interrupts_ends_all_ranks_on_all_servers() {
     let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
     let child = user.start(&["run", "--hosts", &hosts(&[&one, &two], 1), "what=waits"]);
     // What they write is in the jobs' logs.
     let pids = || -> BTreeSet<i32> {
-        let logs = [&one, &two].map(|server| {
-            let jobs = user.json(&["jobs", server.url()]);
-            let job = jobs["jobs"][0]["job"].as_str().map(str::to_owned);
-            job.map(|job| user.succeed(&["log", server.url(), &job])).unwrap_or_default()
-        });
-        let ready = logs.iter().flat_map(|log| log.lines());
-        ready.filter_map(|line| line.strip_prefix("ready ")?.parse().ok()).collect()
+        [&one, &two].iter().flat_map(|server| ready(&user, server)).collect()
     };
     until("both wait for messages", || pids().len() == 2);
     let pids = pids();

@@ -11,6 +11,7 @@ use fishplate_client::{Service, Settings};
 use fishplate_contract::Argument;
 use fishplate_ranks::Communicator;
 use nix::sys::signal::Signal;
+use rcgen::CertificateParams;
 
 use crate::curl::curl;
 use crate::domains::{server, states};
@@ -30,7 +31,7 @@ const BURST: u64 = 8;
 pub(crate) fn stream(world: &Communicator) {
     let other = 1 - world.rank();
     let mut round = 0u64;
-    let mut got = vec![0u8; 64 << 10];
+    let mut got = vec![0u8; 160 << 10];
     loop {
         let is_last = stop().exists();
         for number in round * BURST..(round + 1) * BURST {
@@ -55,7 +56,7 @@ pub(crate) fn stream(world: &Communicator) {
 
 /// Whether it is the last round's, and bytes that no other message has, as many as no other near it; some are too long to be sent at once.
 fn message(number: u64, is_last: bool) -> Vec<u8> {
-    let length = 16 + usize::try_from(number.wrapping_mul(7_919) % 48_000).unwrap();
+    let length = 16 + usize::try_from(number.wrapping_mul(7_919) % 144_000).unwrap();
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.push(u8::from(is_last));
     let mut state = number;
@@ -98,31 +99,44 @@ fn stop() -> PathBuf {
     std::env::var_os(STOP).unwrap().into()
 }
 
-/// Two servers that speak TLS, each at one port, and a user who trusts them.
-struct Sites {
-    servers: [Server; 2],
-    user: User,
-    ca: String,
+/// Servers that speak TLS, each at one port, and a user who trusts them.
+pub(crate) struct Sites<const N: usize = 2> {
+    pub(crate) servers: [Server; N],
+    pub(crate) user: User,
+    pub(crate) ca: String,
+}
+
+/// Options of a server that speaks TLS as these hosts, and trusts such servers, and the file of their authority; all of it is the user's.
+pub(crate) fn tls(user: &User, hosts: &[&str]) -> ([String; 6], String) {
+    let authority = Authority::new();
+    let (certificate, key) = authority.issue(hosts[0], |params| {
+        let names =
+            CertificateParams::new(hosts.iter().map(|&host| host.to_owned()).collect::<Vec<_>>());
+        params.subject_alt_names = names.unwrap().subject_alt_names;
+    });
+    for (name, text) in [("ca.pem", &authority.pem), ("cert.pem", &certificate), ("key.pem", &key)]
+    {
+        user.write(name, text);
+    }
+    let path = |name: &str| user.path(name).to_str().unwrap().to_owned();
+    let (cert, key, ca) = (path("cert.pem"), path("key.pem"), path("ca.pem"));
+    let options = ["--tls-cert", &cert, "--tls-key", &key, "--rank-ca", &ca];
+    (options.map(str::to_owned), ca.clone())
 }
 
 impl Sites {
     fn new(max: u32, options: &[&str]) -> Self {
-        let (authority, user) = (Authority::new(), User::new());
-        let (certificate, key) = authority.issue("127.0.0.1", |_| ());
-        for (name, text) in
-            [("ca.pem", &authority.pem), ("cert.pem", &certificate), ("key.pem", &key)]
-        {
-            user.write(name, text);
-        }
-        let path = |name: &str| user.path(name).to_str().unwrap().to_owned();
-        let (cert, key, ca) = (path("cert.pem"), path("key.pem"), path("ca.pem"));
-        let tls = ["--tls-cert", &cert, "--tls-key", &key, "--rank-ca", &ca];
+        let user = User::new();
+        let (tls, ca) = tls(&user, &["127.0.0.1"]);
+        let tls: Vec<&str> = tls.iter().map(String::as_str).collect();
         let servers = [(); 2].map(|()| server(max, &[&tls[..], options].concat()));
         Self { servers, user, ca }
     }
+}
 
+impl<const N: usize> Sites<N> {
     /// What the only job of a server wrote.
-    fn log(&self, server: usize) -> String {
+    pub(crate) fn log(&self, server: usize) -> String {
         let jobs = fs::read_dir(self.servers[server].data().join("jobs"));
         let jobs = jobs.into_iter().flatten().flatten();
         let logs =
@@ -131,9 +145,9 @@ impl Sites {
     }
 }
 
-impl Sites {
+impl<const N: usize> Sites<N> {
     /// Begins a domain with so many ranks at each of them.
-    fn run(&self, ranks: u32, program: &str, options: &[&str]) -> std::process::Child {
+    pub(crate) fn run(&self, ranks: u32, program: &str, options: &[&str]) -> std::process::Child {
         let instances = self.servers.each_ref().map(|server| {
             format!(
                 "[[instances]]\nservice = '{}'\nranks = {ranks}\narguments = ['what={program}']\n",
@@ -145,14 +159,14 @@ impl Sites {
         self.user.start(&[&words[..], options].concat())
     }
 
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         for server in &self.servers {
             fs::write(server.path("stop"), "").unwrap();
         }
     }
 
     /// How far rank 0 is.
-    fn round(&self) -> u64 {
+    pub(crate) fn round(&self) -> u64 {
         let log = self.log(0);
         let mut rounds = log.lines().rev();
         rounds.find_map(|line| line.strip_prefix("round ")?.parse().ok()).unwrap_or_default()
@@ -192,20 +206,26 @@ fn a_site_that_is_not_trusted_is_not_reached() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_is_killed_and_started_anew_loses_doubles_and_reorders_nothing() {
     for transport in ["tcp", "soap"] {
-        let mut sites = Sites::new(1, &[]);
-        let settings = Settings { ca_file: Some(sites.ca.clone().into()), ..Settings::default() };
+        Sites::new(1, &[]).survive(transport).await;
+    }
+}
+
+impl Sites {
+    /// Has two ranks exchange messages while each server is killed and started anew.
+    pub(crate) async fn survive(mut self, transport: &str) {
+        let settings = Settings { ca_file: Some(self.ca.clone().into()), ..Settings::default() };
         let credential = CREDENTIAL[0].repeat(32);
-        begin(&sites.servers, &settings, (DOMAIN, &credential), transport, "stream").await;
-        until("messages pass", || sites.round() > 3);
+        begin(&self.servers, &settings, (DOMAIN, &credential), transport, "stream").await;
+        until("messages pass", || self.round() > 3);
         for at in [1, 0] {
-            sites.servers[at].kill();
-            sites.servers[at].restart();
-            let before = sites.round();
-            until("messages pass again", || sites.round() > before + 3);
+            self.servers[at].kill();
+            self.servers[at].restart();
+            let before = self.round();
+            until("messages pass again", || self.round() > before + 3);
         }
-        sites.stop();
+        self.stop();
         let last = |at: usize| {
-            let log = sites.log(at);
+            let log = self.log(at);
             log.lines().find_map(|line| line.strip_prefix("last ")?.parse::<u64>().ok())
         };
         until("both have ended", || last(0).is_some() && last(1).is_some());
@@ -251,12 +271,12 @@ fn waiting(pid: u32) -> u64 {
     own.map(|fields| u64::from_str_radix(fields[4].split_once(':').unwrap().1, 16).unwrap()).sum()
 }
 
-const DOMAIN: &str = "0f0102030405060708090a0b0c0d0e0f";
+pub(crate) const DOMAIN: &str = "0f0102030405060708090a0b0c0d0e0f";
 const OTHER: &str = "1f0102030405060708090a0b0c0d0e0f";
-const CREDENTIAL: [&str; 2] = ["ab", "cd"];
+pub(crate) const CREDENTIAL: [&str; 2] = ["ab", "cd"];
 
 /// Starts a rank of `program` at each server, which know where the others are; their members.
-async fn begin(
+pub(crate) async fn begin(
     servers: &[Server; 2],
     settings: &Settings,
     (domain, credential): (&str, &str),
@@ -472,6 +492,68 @@ async fn ranks_reach_each_other_while_their_server_finishes_what_others_asked() 
     drop(asking);
     assert!(servers[1].ended().success());
     drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_passes_alone_is_answered_before_its_server_ends() {
+    let ours = CREDENTIAL[0].repeat(32);
+    let mut servers = [(); 2].map(|()| server(2, &["--limit", "stop_time=1h"]));
+    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "steered").await;
+    let at = servers[1].address();
+    let path = format!("POST /domains/{DOMAIN}/1");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let (asked, credential) = (path.clone(), ours.clone());
+    std::thread::spawn(move || {
+        let receive = call("receive", "<tag>8</tag><wait>60</wait>");
+        sender.send(ask(at, &asked, &credential, &receive, 0)).unwrap();
+    });
+    // Beside the connection of the other rank.
+    until("it waits", || {
+        let metrics = curl(&[&format!("http://{at}/metrics")]);
+        metrics.text().lines().any(|line| line == "fishplate_passages 2")
+    });
+    send(&servers[1], Signal::SIGTERM);
+    until("it stops", || curl(&[&format!("http://{at}/readyz")]).status == 503);
+    let store = "<fromRank>0</fromRank><toRank>1</toRank><tag>7</tag><sequence>1</sequence>\
+                 <client>a test</client><data>QUJD</data>";
+    let stored = ask(at, &path, &ours, &call("store", store), 0).unwrap();
+    assert_eq!(stored.status, 200, "{stored:#?}");
+    let received = receiver.recv().unwrap().expect("an answer");
+    assert!(received.status == 200 && received.body.contains(">Q0JB<"), "{received:#?}");
+    assert!(servers[1].ended().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_of_a_server_that_was_killed_are_ended_with_their_domain() {
+    let ours = CREDENTIAL[0].repeat(32);
+    let mut servers = [(); 2].map(|()| server(2, &[]));
+    begin(&servers, &Settings::default(), (DOMAIN, &ours), "soap", "waits").await;
+    // One that never joins.
+    servers[1].script("program", "exec sleep 1000");
+    let find = DomainServer::find(servers[1].url(), Settings::default()).await.unwrap().unwrap();
+    find.reserve(OTHER, "ring", 1).await.unwrap();
+    let texts = [
+        ("domain", OTHER),
+        ("rank", "1"),
+        ("ranks", "2"),
+        ("credential", &ours),
+        ("transport", "tcp"),
+        ("what", "waits"),
+    ];
+    let arguments = texts.map(|(name, text)| Argument::text(name, text)).into();
+    let service = Service::connect(servers[1].url()).await.unwrap();
+    service.init("call", arguments).await.unwrap();
+    let user = User::new();
+    until("both run", || states(&user, &servers[1]) == ["running", "running"]);
+    servers[1].kill();
+    servers[1].restart();
+    assert_eq!(states(&user, &servers[1]), ["running", "running"]);
+    user.succeed(&["domain", "end", DOMAIN, servers[1].url()]);
+    let mut left = states(&user, &servers[1]);
+    left.sort();
+    assert_eq!(left, ["killed", "running"], "the other domain goes on");
+    user.succeed(&["domain", "end", OTHER, servers[1].url()]);
+    assert_eq!(states(&user, &servers[1]), ["killed", "killed"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

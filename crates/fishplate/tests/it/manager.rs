@@ -71,7 +71,7 @@ fn a_domain_is_run_by_a_job_that_gives_the_results_of_each_rank() {
 }
 
 #[test]
-fn its_callers_read_no_other_file_and_reach_no_other_address() {
+fn its_callers_read_no_other_file() {
     let (one, user) = (copying(&[]), User::new());
     std::fs::create_dir(user.path("inputs")).unwrap();
     let outside = user.path("outside");
@@ -98,8 +98,11 @@ fn its_callers_read_no_other_file_and_reach_no_other_address() {
         assert!(log.contains("it is no file of the inputs"), "{text}: {log}");
     }
     assert_eq!(states(&user, &one), [""; 0]);
-    // A server that may ask nobody here.
-    let closed = manager(&[]);
+}
+
+#[test]
+fn its_callers_reach_no_address_that_its_server_may_not_ask() {
+    let (one, user, closed) = (copying(&[]), User::new(), manager(&[]));
     user.write("domain.toml", instances(&[&one], "x=1"));
     assert_ne!(call(&user, &closed, &[]).code, 0);
     let log = log(&user, &closed);

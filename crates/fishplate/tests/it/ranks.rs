@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::gateway;
 use crate::server::until;
+use crate::sites;
 use crate::skipped::skipped;
 
 /// Which of the programs below a process of this test binary is.
@@ -43,6 +44,10 @@ fn program() {
         }
         "stream" => {
             gateway::stream(&world);
+            client.leave();
+        }
+        "everything" => {
+            sites::everything(&world);
             client.leave();
         }
         "slow" => {

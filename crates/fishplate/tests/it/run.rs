@@ -59,7 +59,13 @@ impl User {
 
     fn command(&self, called: &str, words: &[&str]) -> Command {
         let mut command = Command::new(FISHPLATE);
-        command.arg0(called).args(words).current_dir(self.dir.path()).stdin(Stdio::null());
+        command.arg0(called);
+        self.prepared(command, words)
+    }
+
+    /// A command with these words behind it, as this user gives it.
+    fn prepared(&self, mut command: Command, words: &[&str]) -> Command {
+        command.args(words).current_dir(self.dir.path()).stdin(Stdio::null());
         command.env("XDG_STATE_HOME", self.state.path());
         command.env("XDG_CONFIG_HOME", self.state.path().join("config"));
         command.env("HOME", self.state.path()).env_remove("FISHPLATE_TOKEN").env_remove("NETRC");
@@ -73,6 +79,11 @@ impl User {
     /// Runs `fishplate` with these words.
     pub(crate) fn run(&self, words: &[&str]) -> Said {
         said(self.command("fishplate", words).output().unwrap())
+    }
+
+    /// Runs `fishplate` with these words on another machine.
+    pub(crate) fn run_on(&self, machine: &str, words: &[&str]) -> Said {
+        said(self.prepared(on(Some(machine)), words).output().unwrap())
     }
 
     /// Runs `fishplate` with these words, and these variables in its environment.
@@ -132,6 +143,14 @@ impl User {
         let mut command = self.command("fishplate", words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
+}
+
+/// The binary, on this machine or another one ([`crate::networks`]).
+pub(crate) fn on(machine: Option<&str>) -> Command {
+    let Some(machine) = machine else { return Command::new(FISHPLATE) };
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", machine, FISHPLATE]);
+    command
 }
 
 /// Waits for a command that was started.

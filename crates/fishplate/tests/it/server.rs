@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::processes::{self, kill_all};
+use crate::run::on;
 
 /// The binary under test.
 pub(crate) const FISHPLATE: &str = env!("CARGO_BIN_EXE_fishplate");
@@ -34,6 +35,8 @@ pub(crate) struct Server {
     child: Option<Child>,
     /// Its data directory, if that is another server's.
     data: Option<PathBuf>,
+    /// Where it runs, if not on this machine ([`crate::networks`]).
+    machine: Option<String>,
     /// Where it was told to listen, if what it publishes is another address.
     listens: Option<SocketAddr>,
     /// How many services it will tell of.
@@ -52,6 +55,7 @@ impl Server {
             called: None,
             child: None,
             data: None,
+            machine: None,
             listens: None,
             expected: 1,
             services: Vec::new(),
@@ -126,6 +130,14 @@ impl Server {
         self.start(&free.to_string());
     }
 
+    /// The same on another machine, at this address.
+    pub(crate) fn serve_on(&mut self, machine: &str, listen: &str, words: &[&str]) {
+        self.machine = Some(machine.to_owned());
+        self.listens = Some(listen.parse().unwrap());
+        self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
+        self.start(listen);
+    }
+
     /// The same under another name of the binary, without the word `serve`.
     pub(crate) fn serve_as(&mut self, called: &str, words: &[&str]) {
         self.called = Some(called.to_owned());
@@ -148,7 +160,7 @@ impl Server {
     fn try_start(&mut self, listen: &str) -> bool {
         assert!(self.child.is_none(), "the server runs already");
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
-        let mut command = Command::new(FISHPLATE);
+        let mut command = on(self.machine.as_deref());
         match &self.called {
             Some(called) => {
                 command.arg0(called);

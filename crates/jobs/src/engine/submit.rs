@@ -11,7 +11,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{
-    Argument, Fault, FaultCode, FileHandle, JobId, Payload, Principal, Timestamp, Value,
+    Argument, Fault, FaultCode, FileHandle, JobId, Payload, Principal, SubmittedJob, Timestamp,
+    Value,
 };
 use fishplate_formats::archive::{self, ArchiveLimits};
 use fishplate_formats::array_file;
@@ -73,6 +74,13 @@ pub struct AcceptedJob {
     /// It was there before, under the same key.
     pub existing: bool,
     pub(super) waiter: Option<oneshot::Receiver<CompletedJob>>,
+}
+
+impl AcceptedJob {
+    /// What its caller is told.
+    pub fn submitted(&self) -> SubmittedJob {
+        SubmittedJob { id: self.job, existing: self.existing }
+    }
 }
 
 /// A job that has ended.

@@ -88,15 +88,43 @@ impl Engine {
     /// # Errors
     /// If the records can't be read.
     pub async fn in_sessions(&self) -> Result<Vec<SessionJob>, Fault> {
-        let read = self.shared.store.read(|t| {
+        let in_session = |found: JobRecord, plan: Plan| {
+            let JobRecord { owner, service, id: job, .. } = found;
+            let session = plan.answer.session()?;
+            Some(SessionJob { session, owner, service, job })
+        };
+        self.unfinished(in_session).await
+    }
+
+    /// The jobs of an owner that have not ended and whose programs have this variable; each with its service.
+    ///
+    /// # Errors
+    /// If the records can't be read.
+    pub async fn with_variable(
+        &self,
+        owner: &Principal,
+        name: &'static str,
+        value: &str,
+    ) -> Result<Vec<(String, JobId)>, Fault> {
+        let (owner, value) = (owner.clone(), value.to_owned());
+        let has_it = move |found: JobRecord, plan: Plan| {
+            let is_it = found.owner == owner && plan.environment.get(name) == Some(&value);
+            is_it.then_some((found.service, found.id))
+        };
+        self.unfinished(has_it).await
+    }
+
+    /// What is wanted of the jobs that have not ended.
+    async fn unfinished<T: Send + 'static>(
+        &self,
+        wanted: impl Fn(JobRecord, Plan) -> Option<T> + Send + 'static,
+    ) -> Result<Vec<T>, Fault> {
+        let read = self.shared.store.read(move |t| {
             let mut jobs = Vec::new();
             for job in t.unfinished()? {
                 let (Some(found), Some(plan)) = (t.find(job)?, t.plan(job)?) else { continue };
                 let plan = record::read(&plan, &found.directory).ok();
-                if let Some(session) = plan.and_then(|plan| plan.answer.session()) {
-                    let JobRecord { owner, service, .. } = found;
-                    jobs.push(SessionJob { session, owner, service, job });
-                }
+                jobs.extend(plan.and_then(|plan| wanted(found, plan)));
             }
             Ok(jobs)
         });

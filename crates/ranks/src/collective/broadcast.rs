@@ -98,16 +98,7 @@ pub(super) fn barrier(s: &mut Schedule, algorithm: Barrier, me: Rank, size: u32)
             broadcast(s, Broadcast::Serial, me, size, 0, &nothing);
         }
         Barrier::GatherBroadcast => {
-            let bit = parent_bit(me, size);
-            let children = std::iter::successors(Some(1), |bit| Some(bit * 2))
-                .take_while(|&other| other < bit);
-            children
-                .filter(|child| me + child < size)
-                .for_each(|child| s.receive(me + child, &nothing));
-            s.wait();
-            if me != 0 {
-                s.send(me - bit, &nothing);
-            }
+            gather_nothing(s, me, size, &nothing);
             tree(s, me, size, 0, |_, _| nothing.clone());
         }
         Barrier::Dissemination => {
@@ -122,5 +113,17 @@ pub(super) fn barrier(s: &mut Schedule, algorithm: Barrier, me: Rank, size: u32)
                 distance *= 2;
             }
         }
+    }
+}
+
+/// Up a binomial tree: rank 0 knows that all have come.
+pub(super) fn gather_nothing(s: &mut Schedule, me: Rank, size: u32, nothing: &Span) {
+    let bit = parent_bit(me, size);
+    let children =
+        std::iter::successors(Some(1), |bit| Some(bit * 2)).take_while(|&other| other < bit);
+    children.filter(|child| me + child < size).for_each(|child| s.receive(me + child, nothing));
+    s.wait();
+    if me != 0 {
+        s.send(me - bit, nothing);
     }
 }

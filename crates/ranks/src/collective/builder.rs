@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use crate::buffer::{ReceiveBuffer, SendBuffer, Span};
+use crate::collective::accumulator::Accumulator;
 use crate::collective::arguments::Contribution;
 use crate::collective::schedule::Schedule;
 use crate::communicator::Communicator;
@@ -71,27 +72,44 @@ impl<'a> ScheduleBuilder<'a> {
         copy
     }
 
+    /// The contribution, to be reduced into `into`, or into memory of its own.
+    pub(super) fn accumulator<T: Pod>(
+        &mut self,
+        send: Contribution<'a, T>,
+        into: Option<&Span>,
+    ) -> Result<Accumulator> {
+        let (data, into) = match (send, into) {
+            (Contribution::Data(data), Some(into)) => {
+                let data = self.data(data);
+                same_length("send", &data, into, size_of::<T>())?;
+                (data, into.clone())
+            }
+            (Contribution::InPlace, Some(into)) => (into.clone(), into.clone()),
+            (send, None) => {
+                let data = self.sent(send)?;
+                let into = self.s.scratch(data.length());
+                (data, into)
+            }
+        };
+        Ok(Accumulator::new(data, into))
+    }
+
     /// The contribution in memory that may be written and is lost: `into`, if it is there already.
     pub(super) fn value<T: Pod>(
         &mut self,
         send: Contribution<'a, T>,
         into: Option<&Span>,
     ) -> Result<Span> {
-        match (send, into) {
-            (Contribution::Data(data), into) => {
-                let data = self.data(data);
-                let value = match into {
-                    Some(into) => {
-                        same_length("send", &data, into, size_of::<T>())?;
-                        into.clone()
-                    }
-                    None => self.s.scratch(data.length()),
-                };
-                self.s.copy(&data, &value);
-                Ok(value)
-            }
-            (Contribution::InPlace, Some(into)) => Ok(into.clone()),
-            (Contribution::InPlace, None) => {
+        let mut value = self.accumulator(send, into)?;
+        value.settle(&mut self.s);
+        Ok(value.result().clone())
+    }
+
+    /// The contribution where the caller has it, of a rank that gets nothing.
+    pub(super) fn sent<T: Pod>(&mut self, send: Contribution<'a, T>) -> Result<Span> {
+        match send {
+            Contribution::Data(data) => Ok(self.data(data)),
+            Contribution::InPlace => {
                 let problem = "only the root has its contribution in place".to_owned();
                 Err(Error::Argument { argument: "send", problem })
             }

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
+use crate::collective::accumulator::Accumulator;
 use crate::collective::algorithm::{Allgather, Alltoall, Reduce};
 use crate::collective::arguments::{Blocks, Contribution};
 use crate::collective::builder::{
@@ -116,12 +117,16 @@ impl Communicator {
     /// Until all ranks have come here (`MPI_Barrier`).
     pub fn barrier(&self) -> Collective<'_> {
         self.collective("barrier", ScheduleBuilder::new(self), |builder| {
-            broadcast::barrier(
-                &mut builder.s,
-                self.algorithms().barrier(),
-                builder.me,
-                builder.size,
-            );
+            let algorithms = self.algorithms();
+            match self.hierarchy(algorithms.barrier) {
+                Some(hierarchy) => hierarchy.barrier(&mut builder.s),
+                None => broadcast::barrier(
+                    &mut builder.s,
+                    algorithms.barrier(builder.size),
+                    builder.me,
+                    builder.size,
+                ),
+            }
             Ok(())
         })
     }
@@ -131,6 +136,10 @@ impl Communicator {
         self.collective("broadcast", ScheduleBuilder::new(self), |builder| {
             self.group().member(root)?;
             let data = builder.target(data);
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().broadcast) {
+                hierarchy.broadcast(&mut builder.s, root, &data);
+                return Ok(());
+            }
             let algorithm = self.algorithms().broadcast(data.length(), builder.size);
             broadcast::broadcast(&mut builder.s, algorithm, builder.me, builder.size, root, &data);
             Ok(())
@@ -153,9 +162,13 @@ impl Communicator {
                 let blocks = builder.blocks("receive", &all, size_of::<T>())?;
                 (builder.value(send, Some(&blocks[root as usize]))?, blocks)
             } else {
-                (builder.value(send, None)?, Vec::new())
+                (builder.sent(send)?, Vec::new())
             };
-            let algorithm = self.algorithms().gather(mine.length());
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().gather) {
+                hierarchy.gather(&mut builder.s, root, &mine, &blocks);
+                return Ok(());
+            }
+            let algorithm = self.algorithms().gather(mine.length(), size);
             gather::gather(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
         })
@@ -177,7 +190,7 @@ impl Communicator {
                 let blocks = blocks.spans::<T>("blocks", builder.size, &all)?;
                 (builder.value(send, Some(&blocks[root as usize]))?, blocks)
             } else {
-                (builder.value(send, None)?, Vec::new())
+                (builder.sent(send)?, Vec::new())
             };
             gather::serial_gather(&mut builder.s, builder.me, root, &mine, &blocks);
             Ok(())
@@ -205,7 +218,11 @@ impl Communicator {
             if me == root {
                 mine = keep_own(builder, &blocks[root as usize], mine, size_of::<T>())?;
             }
-            let algorithm = self.algorithms().gather(mine.length());
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().gather) {
+                hierarchy.scatter(&mut builder.s, root, &mine, &blocks);
+                return Ok(());
+            }
+            let algorithm = self.algorithms().gather(mine.length(), size);
             gather::scatter(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
         })
@@ -244,6 +261,10 @@ impl Communicator {
             let all = builder.target(receive);
             let blocks = builder.blocks("receive", &all, size_of::<T>())?;
             builder.value(send, Some(&blocks[builder.me as usize]))?;
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().allgather) {
+                hierarchy.allgather(&mut builder.s, &all, &blocks);
+                return Ok(());
+            }
             let algorithm = self.algorithms().allgather(all.length());
             gather::allgather(&mut builder.s, algorithm, builder.me, &all, &blocks, builder.size);
             Ok(())
@@ -341,17 +362,14 @@ impl Communicator {
             self.group().member(root)?;
             whole_elements::<T>(operation)?;
             let into = (builder.me == root).then(|| builder.target(receive));
-            let value = builder.value(send, into.as_ref())?;
-            let (me, size, commutative) = (builder.me, builder.size, operation.is_commutative());
-            reduce::reduce(
-                &mut builder.s,
-                self.algorithms().reduce(),
-                me,
-                root,
-                &value,
-                size,
-                commutative,
-            );
+            let mut value = builder.accumulator(send, into.as_ref())?;
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().reduce) {
+                hierarchy.reduce(&mut builder.s, root, &mut value);
+                return Ok(());
+            }
+            let (me, size) = (builder.me, builder.size);
+            let algorithm = self.algorithms().reduce(value.result().length(), size);
+            reduce::reduce(&mut builder.s, algorithm, me, root, &mut value, size);
             Ok(())
         })
     }
@@ -367,16 +385,20 @@ impl Communicator {
         self.collective("allreduce", ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
             let into = builder.target(receive);
-            let value = builder.value(send, Some(&into))?;
+            let value = builder.accumulator(send, Some(&into))?;
             let (me, size, algorithms) = (builder.me, builder.size, self.algorithms());
-            let algorithm = algorithms.allreduce(value.length(), size, operation.is_commutative());
+            if let Some(hierarchy) = self.hierarchy(algorithms.allreduce) {
+                hierarchy.allreduce(&mut builder.s, operation, value);
+                return Ok(());
+            }
+            let algorithm = algorithms.allreduce(into.length(), size, operation.is_commutative());
             allreduce::allreduce(
                 &mut builder.s,
                 algorithm,
-                (algorithms.reduce(), algorithms.broadcast(value.length(), size)),
+                (algorithms.reduce(into.length(), size), algorithms.broadcast(into.length(), size)),
                 operation,
                 me,
-                &value,
+                value,
                 size,
             );
             Ok(())
@@ -397,32 +419,23 @@ impl Communicator {
             whole_elements::<T>(operation)?;
             let into = builder.target(receive);
             let (me, size) = (builder.me, builder.size);
-            let value = match send {
-                Contribution::Data(_) => builder.value(send, None)?,
-                Contribution::InPlace => sent_to_all(builder, send, &into),
-            };
-            let blocks = Blocks::packed(counts).spans::<T>("counts", size, &value)?;
+            let data = sent_to_all(builder, send, &into);
+            let blocks = Blocks::packed(counts).spans::<T>("counts", size, &data)?;
             let mine = &blocks[me as usize];
             let result =
                 if into.length() >= mine.length() { into.part(0..mine.length()) } else { into };
             same_length("receive", &result, mine, size_of::<T>())?;
             if operation.is_commutative() && !self.algorithms().ordered {
-                builder.s.copy(mine, &result);
                 reduce::pairwise_reduce_scatter(&mut builder.s, me, &blocks, &result, size);
             } else {
                 let algorithm =
                     if self.algorithms().ordered { Reduce::Serial } else { Reduce::Binomial };
-                reduce::reduce(
-                    &mut builder.s,
-                    algorithm,
-                    me,
-                    0,
-                    &value,
-                    size,
-                    operation.is_commutative(),
-                );
+                let all = builder.s.scratch(data.length());
+                let blocks = Blocks::packed(counts).spans::<T>("counts", size, &all)?;
+                let mut value = Accumulator::new(data, all);
+                reduce::reduce(&mut builder.s, algorithm, me, 0, &mut value, size);
                 if me == 0 {
-                    builder.s.copy(mine, &result);
+                    builder.s.copy(&blocks[0], &result);
                 }
                 gather::serial_scatter(&mut builder.s, me, 0, &result, &blocks);
             }

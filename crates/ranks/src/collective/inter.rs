@@ -7,6 +7,7 @@
 use bytemuck::Pod;
 
 use crate::buffer::Span;
+use crate::collective::accumulator::Accumulator;
 use crate::collective::algorithm::{Barrier, Reduce};
 use crate::collective::arguments::Blocks;
 use crate::collective::builder::{ScheduleBuilder, same_length, whole_elements};
@@ -258,7 +259,7 @@ impl InterCommunicator {
                 }
                 Root::Remote(_) => {
                     let data = builder.data(send);
-                    let value = self.reduce_locally(builder, &data, operation);
+                    let value = self.reduce_locally(builder, &data);
                     if builder.me == 0 {
                         builder.s.send(builder.size, &value);
                         builder.s.wait();
@@ -280,7 +281,7 @@ impl InterCommunicator {
             whole_elements::<T>(operation)?;
             let (into, data) = (builder.target(receive), builder.data(send));
             same_length("send", &data, &into, size_of::<T>())?;
-            let value = self.reduce_locally(builder, &data, operation);
+            let value = self.reduce_locally(builder, &data);
             self.exchange_leaders(&mut builder.s, &value, &into);
             self.spread(&mut builder.s, &into);
             Ok(())
@@ -299,7 +300,7 @@ impl InterCommunicator {
         self.symmetric("reduce_scatter", Schedule::reducing(operation), |builder| {
             whole_elements::<T>(operation)?;
             let (into, data) = (builder.target(receive), builder.data(send));
-            let value = self.reduce_locally(builder, &data, operation);
+            let value = self.reduce_locally(builder, &data);
             let theirs = builder.s.scratch(value.length());
             let blocks = Blocks::packed(counts).spans::<T>("counts", self.size(), &theirs)?;
             let mine = &blocks[builder.me as usize];
@@ -338,19 +339,13 @@ impl InterCommunicator {
     }
 
     /// The local group's reduction, at its rank 0.
-    fn reduce_locally(
-        &self,
-        builder: &mut ScheduleBuilder<'_>,
-        data: &Span,
-        operation: &Operation,
-    ) -> Span {
-        let value = builder.s.scratch(data.length());
-        builder.s.copy(data, &value);
+    fn reduce_locally(&self, builder: &mut ScheduleBuilder<'_>, data: &Span) -> Span {
+        let result = builder.s.scratch(data.length());
+        let mut value = Accumulator::new(data.clone(), result.clone());
         let ordered = self.local().algorithms().ordered;
         let algorithm = if ordered { Reduce::Serial } else { Reduce::Binomial };
-        let commutative = operation.is_commutative();
-        reduce::reduce(&mut builder.s, algorithm, self.rank(), 0, &value, self.size(), commutative);
-        value
+        reduce::reduce(&mut builder.s, algorithm, self.rank(), 0, &mut value, self.size());
+        result
     }
 
     /// Between the rank 0 of either group.

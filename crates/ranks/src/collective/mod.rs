@@ -6,7 +6,8 @@
 //! - [`algorithm`]: algorithms by name, and which is taken when none is named
 //! - [`inter`]: what a program calls between two groups
 //! - [`neighborhood`]: what it calls among neighbours of a topology
-//! - `builder`: what calls need while they write a schedule; `schedule`: steps, and how they are run
+//! - `builder`: what calls need while they write a schedule; `schedule`: steps, and how they are run; `accumulator`: what reductions reduce into; `scratch`: memory of their own
+//! - `hierarchical`: how they go between sites; the rest is about ranks that are all alike
 //! - `broadcast` (and barrier), `gather` (and scatter, all-gather), `alltoall`, `reduce` (and all-reduce, reduce-scatter), `scan`
 
 pub mod algorithm;
@@ -15,12 +16,15 @@ pub mod calls;
 pub mod inter;
 pub mod neighborhood;
 pub(crate) mod schedule;
+pub(crate) mod scratch;
 
+mod accumulator;
 mod allreduce;
 mod alltoall;
 pub(crate) mod broadcast;
 mod builder;
 mod gather;
+pub(crate) mod hierarchical;
 mod reduce;
 mod scan;
 

@@ -1,6 +1,7 @@
 //! Schedules: a rank's part of a collective operation, and how it is run.
 
 use crate::buffer::{Memory, ReceiveBuffer, SendBuffer, Span, combine};
+use crate::collective::scratch::Scratch;
 use crate::engine::{Engine, SendArguments};
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -28,6 +29,8 @@ pub(crate) struct Schedule {
     memory: Vec<Memory>,
     steps: Vec<Step>,
     operation: Option<Operation>,
+    /// Whose places are sent to and received from, while steps among a part of the ranks are written.
+    among: Option<Vec<Rank>>,
 }
 
 impl Schedule {
@@ -50,7 +53,7 @@ impl Schedule {
     }
 
     pub(crate) fn scratch(&mut self, length: usize) -> Span {
-        self.add(Memory::Scratch(vec![0; length].into()), length)
+        self.add(Memory::Scratch(Scratch::new(length)), length)
     }
 
     /// The same steps on the same buffers, of which only one may be under way.
@@ -60,7 +63,19 @@ impl Schedule {
             memory: self.memory.iter().map(Memory::again).collect(),
             steps: self.steps.clone(),
             operation: self.operation.clone(),
+            among: None,
         }
+    }
+
+    /// Writes steps in which ranks are places among these.
+    pub(crate) fn among(&mut self, ranks: &[Rank], write: impl FnOnce(&mut Self)) {
+        self.among = Some(ranks.to_vec());
+        write(self);
+        self.among = None;
+    }
+
+    fn rank(&self, place: Rank) -> Rank {
+        self.among.as_ref().map_or(place, |ranks| ranks[place as usize])
     }
 
     fn add(&mut self, memory: Memory, length: usize) -> Span {
@@ -69,11 +84,11 @@ impl Schedule {
     }
 
     pub(crate) fn send(&mut self, to: Rank, span: &Span) {
-        self.steps.push(Step::Send(to, span.clone()));
+        self.steps.push(Step::Send(self.rank(to), span.clone()));
     }
 
     pub(crate) fn receive(&mut self, from: Rank, span: &Span) {
-        self.steps.push(Step::Receive(from, span.clone()));
+        self.steps.push(Step::Receive(self.rank(from), span.clone()));
     }
 
     pub(crate) fn wait(&mut self) {
@@ -98,10 +113,14 @@ impl Schedule {
         self.steps.push(Step::Reduce(left.clone(), right.clone()));
     }
 
+    /// Whether the order of operands is free.
+    pub(crate) fn is_commutative(&self) -> bool {
+        self.operation.as_ref().is_none_or(Operation::is_commutative)
+    }
+
     /// `result = result op other` if `other` is of higher ranks, else `other op result`; `other` is lost.
     pub(crate) fn fold(&mut self, result: &Span, other: &Span, higher: bool) {
-        let commutative = self.operation.as_ref().is_none_or(Operation::is_commutative);
-        if higher && !commutative {
+        if higher && !self.is_commutative() {
             self.reduce(result, other);
             self.copy(other, result);
         } else {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::collective::Algorithms;
+use crate::collective::hierarchical::{Hierarchy, Sites};
 use crate::group::{Comparison, Group};
 use crate::header::{Context, Rank};
 use crate::process::Process;
@@ -18,6 +19,8 @@ pub struct Communicator {
     group: Group,
     rank: Rank,
     algorithms: Algorithms,
+    /// Where its ranks are, if that matters.
+    sites: Option<Sites>,
     topology: Option<Topology>,
     made: bool,
 }
@@ -27,7 +30,8 @@ impl Communicator {
     pub(crate) fn new(process: Arc<Process>, context: Context, group: Group) -> Self {
         let rank = group.rank_of(process.rank()).unwrap_or_default();
         let algorithms = process.settings().algorithms;
-        Self { process, context, group, rank, algorithms, topology: None, made: false }
+        let sites = Sites::of(&group, &process.settings().sites);
+        Self { process, context, group, rank, algorithms, sites, topology: None, made: false }
     }
 
     /// One that is made from another.
@@ -46,7 +50,17 @@ impl Communicator {
         let all = local.group.ranks().iter().chain(remote.ranks().iter()).copied().collect();
         process.with(|state| state.engine.add_context(context, all));
         let (rank, algorithms) = (local.rank, local.algorithms);
-        Self { process, context, group: remote, rank, algorithms, topology: None, made: true }
+        let sites = None;
+        Self {
+            process,
+            context,
+            group: remote,
+            rank,
+            algorithms,
+            sites,
+            topology: None,
+            made: true,
+        }
     }
 
     /// This process's rank.
@@ -77,6 +91,12 @@ impl Communicator {
     /// How its collective operations go.
     pub fn algorithms(&self) -> Algorithms {
         self.algorithms
+    }
+
+    /// How an operation goes whose ranks are at several sites, unless its algorithm is `named`.
+    pub(crate) fn hierarchy(&self, named: Option<impl Copy>) -> Option<Hierarchy<'_>> {
+        let sites = self.sites.as_ref().filter(|_| named.is_none() && !self.algorithms.flat)?;
+        Some(Hierarchy { sites, me: self.rank, algorithms: self.algorithms })
     }
 
     /// Names algorithms for its collective operations, and for communicators made from it. Every rank has to name the same.

@@ -19,6 +19,10 @@ pub enum PeerState {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) state: PeerState,
+    /// Payloads up to this go to it at once, with credit.
+    pub(crate) eager_limit: usize,
+    /// A send to it is complete when its frame was carried, also a short one.
+    pub(crate) completes_late: bool,
     /// Messages that were sent to it, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -41,9 +45,11 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(eager_limit: usize) -> Self {
         Self {
             state: PeerState::Alive,
+            eager_limit,
+            completes_late: false,
             messages: 0,
             bytes: 0,
             sent: 0,

@@ -38,13 +38,14 @@ impl Engine {
         let peer = &mut self.peers[to as usize];
         peer.messages += 1;
         peer.bytes += length as u64;
-        if length <= self.eager_limit
+        if length <= peer.eager_limit
             && peer.credit_used - peer.credit_returned + cost <= self.window
         {
             peer.credit_used += cost;
             // The transport copies what it does not carry at once.
             let payload = if length == 0 { Payload::Empty } else { Payload::Borrowed(buffer) };
-            if mode != Mode::Synchronous {
+            let late = peer.completes_late && matches!(mode, Mode::Standard | Mode::Ready);
+            if mode != Mode::Synchronous && !late {
                 self.emit(header, payload, None);
                 return self.completed(Ok(Status::EMPTY));
             }
@@ -53,12 +54,12 @@ impl Engine {
                 tag,
                 mode,
                 payload: None,
-                in_flight: false,
+                in_flight: late,
                 abandoned: false,
                 released: false,
             }));
             header.sender = request;
-            self.emit(header, payload, None);
+            self.emit(header, payload, late.then_some(request));
             return request;
         }
         let payload = if mode == Mode::Buffered {

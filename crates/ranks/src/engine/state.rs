@@ -27,7 +27,6 @@ pub struct Engine {
     pub(crate) members: HashMap<Context, std::sync::Arc<[Rank]>>,
     pub(crate) outbox: VecDeque<Frame>,
     pub(crate) disconnects: Vec<Rank>,
-    pub(crate) eager_limit: usize,
     /// Credit that each sender has, in bytes.
     pub(crate) window: u64,
     /// What messages of clients occupy of what they may together, which is as much as a sender.
@@ -44,14 +43,13 @@ impl Engine {
         Self {
             domain,
             rank,
-            peers: (0..size).map(|_| Peer::new()).collect(),
+            peers: (0..size).map(|_| Peer::new(settings.eager_limit)).collect(),
             matching: Matching::default(),
             requests: IdMap::default(),
             messages: IdMap::default(),
             members: HashMap::new(),
             outbox: VecDeque::new(),
             disconnects: Vec::new(),
-            eager_limit: settings.eager_limit,
             window: settings.unexpected_memory as u64 / u64::from(size).max(1),
             client_memory: 0,
             buffer_size: settings.buffer_size,

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::header::DomainId;
-use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage};
+use crate::header::{DomainId, Rank};
+use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage, sites};
 use crate::launch::reporter::Reporter;
 use crate::launch::{LaunchEnvironment, TransportKind, descriptors};
 use crate::process::Process;
@@ -72,7 +72,7 @@ impl Client {
             .map_err(|error| system(&format!("no launcher is at {at}"), &error))?;
         let credential = environment.credential.clone();
         let join = ClientMessage::Join { domain, rank, credential: credential.clone(), address };
-        let (addresses, memory) = exchange(&launcher, &join)?;
+        let Others { addresses, sharing, memory } = exchange(&launcher, &join)?;
         if addresses.len() != ranks as usize {
             let problem = format!(
                 "the launcher at {at} knows {} ranks, and the environment says {ranks}",
@@ -80,6 +80,7 @@ impl Client {
             );
             return Err(Error::Join { problem });
         }
+        let settings = Settings { sites: sites(&addresses).into(), ..settings };
         if let Some(endpoint) = endpoint {
             let soap = Soap::new(domain, credential, rank, endpoint, &addresses, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
@@ -91,10 +92,15 @@ impl Client {
         let transport: Box<dyn Transport> = if memory.is_empty() {
             Box::new(tcp(None)?)
         } else {
-            let segment = Segment::open(memory, ranks)
+            let count = u32::try_from(sharing.len()).unwrap_or(u32::MAX);
+            let segment = Segment::open(memory, count)
                 .map_err(|error| system("the memory that ranks share can't be had", &error))?;
-            let tcp = tcp(Some(SharedMemory::event(&segment, rank)?))?;
-            Box::new(SharedMemory::new(Arc::new(segment), rank, tcp))
+            let place = sharing.iter().position(|&of| of == rank).ok_or_else(|| {
+                let problem = format!("the launcher at {at} gave memory that others share");
+                Error::Join { problem }
+            })?;
+            let tcp = tcp(Some(SharedMemory::event(&segment, place)?))?;
+            Box::new(SharedMemory::new(Arc::new(segment), sharing, place, tcp))
         };
         let process = Process::join(domain, rank, ranks, transport, settings)?;
         Ok(Self::launched(process, launcher, environment))
@@ -149,11 +155,16 @@ fn binding(addresses: &[IpAddr]) -> IpAddr {
     }
 }
 
-/// Says that a rank is there; where all are, once they are, and the memory that they share, if they do.
-fn exchange(
-    mut launcher: &UnixStream,
-    join: &ClientMessage,
-) -> Result<(Vec<Address>, Vec<OwnedFd>)> {
+/// What a rank is told of all ranks.
+struct Others {
+    addresses: Vec<Address>,
+    /// Ranks that share memory with it, and itself.
+    sharing: Vec<Rank>,
+    memory: Vec<OwnedFd>,
+}
+
+/// Says that a rank is there; where all are, once they are.
+fn exchange(mut launcher: &UnixStream, join: &ClientMessage) -> Result<Others> {
     let (mut line, mut memory) = (Vec::new(), Vec::new());
     let mut answer = || -> io::Result<()> {
         launcher.write_all(format!("{join}\n").as_bytes())?;
@@ -171,7 +182,9 @@ fn exchange(
     let answered = answer();
     let line = String::from_utf8_lossy(&line);
     let problem = match (answered, line.trim_end().parse()) {
-        (_, Ok(ServerMessage::Ranks(addresses))) => return Ok((addresses, memory)),
+        (_, Ok(ServerMessage::Ranks { addresses, sharing })) => {
+            return Ok(Others { addresses, sharing, memory });
+        }
         (_, Ok(ServerMessage::Refused(reason))) => reason,
         (Err(error), _) => format!("the launcher does not answer: {error}"),
         (Ok(()), _) if line.is_empty() => "the launcher has ended".to_owned(),

@@ -14,7 +14,7 @@ use rustix::net::{
 const MOST: usize = 253;
 
 /// Sends bytes, and descriptors with the first of them; how many bytes were sent.
-pub fn send(stream: &UnixStream, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<usize> {
+pub fn send(stream: impl AsFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<usize> {
     let mut space = [const { MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(MOST))];
     let mut buffer = SendAncillaryBuffer::new(&mut space);
     let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();

@@ -1,7 +1,7 @@
 //! What ranks and their launcher say to each other: a line each, over a Unix socket.
 //!
 //! A rank says `join` with its address, and gets `ranks` once every rank has joined, or `refused`. With `ranks` come the descriptors of memory that
-//! they share, if all are on one host ([`crate::transport::shared_memory::Segment`]). Later it says `leave`, or `abort`. The
+//! ranks of one host share, and which these are ([`crate::transport::shared_memory::Segment`]). Later it says `leave`, or `abort`. The
 //! connection stays open meanwhile: its end without `leave` is that of a rank that did not leave in order.
 //!
 //! On a second connection, which begins with `report`, a rank tells now and then what it waits for ([`RankStatus`]).
@@ -40,9 +40,10 @@ impl Address {
         })
     }
 
-    /// One that is reached through the gateway that has it at a URL, whatever its transport.
-    pub fn through_gateway(url: &str) -> crate::Result<Self> {
-        Self::of_url(&format!("{UPGRADE}{url}"))
+    /// One that is reached through any of the gateways that have it at a URL, whatever its transport.
+    pub fn through_gateways(urls: &[String]) -> crate::Result<Self> {
+        let urls: Vec<String> = urls.iter().map(|url| format!("{UPGRADE}{url}")).collect();
+        Self::of_url(&urls.join(","))
     }
 
     /// Where SOAP clients reach the rank: the URL of its gateway, or its own.
@@ -70,6 +71,35 @@ impl Address {
 fn socket(alternative: &str) -> Option<SocketAddr> {
     let of_url = alternative.strip_prefix("http://").and_then(|rest| rest.split('/').next());
     of_url.unwrap_or(alternative).parse().ok()
+}
+
+/// Which ranks are at one site, as their addresses tell: those of this server, and those behind the same gateways; of ranks that are
+/// reached directly, those at the same addresses.
+pub(crate) fn sites(addresses: &[Address]) -> Vec<u32> {
+    let mut known: Vec<String> = Vec::new();
+    let number = |address: &Address| {
+        let site: Vec<&str> = address.alternatives().map(place).collect();
+        let site = site.join(",");
+        let at = known.iter().position(|other| *other == site).unwrap_or_else(|| {
+            known.push(site);
+            known.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    };
+    addresses.iter().map(number).collect()
+}
+
+/// Where an alternative leads, whichever rank it is.
+fn place(alternative: &str) -> &str {
+    match alternative.strip_prefix(UPGRADE) {
+        // PUBLIC/domains/DOMAIN/RANK
+        Some(url) => url.rsplitn(4, '/').last().unwrap_or_default(),
+        None => {
+            let of_url = alternative.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+            let socket = of_url.unwrap_or(alternative);
+            socket.rsplit_once(':').map_or(socket, |(host, _)| host)
+        }
+    }
 }
 
 impl fmt::Display for Address {
@@ -128,8 +158,14 @@ pub enum ClientMessage {
 /// What the launcher says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerMessage {
-    /// Where all ranks listen, in their order.
-    Ranks(Vec<Address>),
+    /// All ranks have joined.
+    Ranks {
+        /// Where they listen, in their order.
+        addresses: Vec<Address>,
+        /// Those that share the memory whose descriptors come with this, the receiver among them, in the order of their places in it; none:
+        /// there is no such memory.
+        sharing: Vec<Rank>,
+    },
     /// The rank can't join, because.
     Refused(String),
 }
@@ -185,8 +221,9 @@ impl FromStr for ClientMessage {
 impl fmt::Display for ServerMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ranks(addresses) => {
-                f.write_str("ranks")?;
+            Self::Ranks { addresses, sharing } => {
+                let sharing: Vec<String> = sharing.iter().map(Rank::to_string).collect();
+                write!(f, "ranks [{}]", sharing.join(","))?;
                 addresses.iter().try_for_each(|address| write!(f, " {address}"))
             }
             Self::Refused(reason) => write!(f, "refused {}", reason.replace('\n', " ")),
@@ -201,8 +238,15 @@ impl FromStr for ServerMessage {
         if let Some(reason) = line.strip_prefix("refused ") {
             return Ok(Self::Refused(reason.to_owned()));
         }
-        let addresses = line.strip_prefix("ranks ").ok_or(MessageError)?;
-        addresses.split(' ').map(parse).collect::<Result<_, _>>().map(Self::Ranks)
+        let (sharing, addresses) = line
+            .strip_prefix("ranks [")
+            .and_then(|rest| rest.split_once("] "))
+            .ok_or(MessageError)?;
+        let sharing = sharing.split(',').filter(|rank| !rank.is_empty());
+        Ok(Self::Ranks {
+            sharing: sharing.map(parse).collect::<Result<_, _>>()?,
+            addresses: addresses.split(' ').map(parse).collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -238,7 +282,8 @@ mod tests {
             let told: Vec<_> = word.alternatives().map(|one| one.parse().unwrap()).collect();
             prop_assert_eq!((told, word.socket()), (addresses.clone(), Some(addresses[0])));
             let addresses = vec![Address::of_sockets(&addresses), Address::of_sockets(&addresses[..1])];
-            for message in [ServerMessage::Ranks(addresses), ServerMessage::Refused("no more".to_owned())] {
+            let told = |sharing| ServerMessage::Ranks { addresses: addresses.clone(), sharing };
+            for message in [told(vec![]), told(vec![0, rank]), ServerMessage::Refused("no more".to_owned())] {
                 prop_assert_eq!(message.to_string().parse(), Ok(message));
             }
         }

@@ -59,16 +59,15 @@ impl Poller {
         }
     }
 
-    fn poll(&self, ready: &mut Vec<u64>, timeout: Option<&Timespec>) {
+    /// Whether a thread is to be woken.
+    fn poll(&self, ready: &mut Vec<u64>, timeout: Option<&Timespec>) -> bool {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
         // An interruption by a signal is as good as an event: whoever waits looks again.
-        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout) else { return };
-        for event in events {
-            let token = event.data.u64();
-            if token != WOKEN {
-                ready.push(token);
-            }
-        }
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout) else { return false };
+        let tokens = events.iter().map(|event| event.data.u64());
+        let before = ready.len();
+        ready.extend(tokens.filter(|token| *token != WOKEN));
+        ready.len() - before < events.len()
     }
 }
 
@@ -87,8 +86,9 @@ impl Waiter for Poller {
     fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut ready = Vec::new();
-        self.poll(&mut ready, timeout.as_ref());
-        let _ = rustix::io::read(&self.woken, &mut [0; 8]);
+        if self.poll(&mut ready, timeout.as_ref()) {
+            let _ = rustix::io::read(&self.woken, &mut [0; 8]);
+        }
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner).append(&mut ready);
     }
 

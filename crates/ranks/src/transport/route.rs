@@ -54,16 +54,22 @@ impl<'a> Routes<'a> {
         Self { domain, credential, trust, timeout: settings.peer_timeout }
     }
 
-    /// The ways to a rank at this address.
+    /// The ways to a rank at this address. An alternative that is none here is passed over.
     pub(super) fn to(&self, rank: Rank, address: &Address) -> Result<Vec<Route>> {
-        let mut routes = Vec::new();
+        let (mut routes, mut failure) = (Vec::new(), None);
         for word in address.alternatives() {
             match word.parse::<SocketAddr>() {
                 Ok(socket) => routes.push(socket.into()),
-                Err(_) => routes.extend(self.of_url(rank, word)?),
+                Err(_) => match self.of_url(rank, word) {
+                    Ok(found) => routes.extend(found),
+                    Err(error) => failure = failure.or(Some(error)),
+                },
             }
         }
-        Ok(routes)
+        match failure {
+            Some(error) if routes.is_empty() => Err(error),
+            _ => Ok(routes),
+        }
     }
 
     fn of_url(&self, rank: Rank, word: &str) -> Result<Vec<Route>> {

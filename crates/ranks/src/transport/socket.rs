@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 
+/// What controls congestion where there is none: on loopback. The default may pace what is sent: with bbr a message of 4 MB takes 2.2 times
+/// as long, and one of 1 MiB 1.9 times (medians).
+const LOOPBACK_CONGESTION: &[u8] = b"reno";
+
 pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
@@ -45,6 +49,10 @@ pub(super) fn dial(address: SocketAddr, timeout: Duration) -> io::Result<TcpStre
     let socket =
         Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
     watch(&socket, timeout)?;
+    if address.ip().is_loopback() {
+        // It may not be allowed; the default carries messages too.
+        let _ = socket.set_tcp_congestion(LOOPBACK_CONGESTION);
+    }
     match socket.connect(&address.into()) {
         Err(error)
             if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>

@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 /// The environment variable that names a file of authorities in PEM, which are trusted beside the system's.
 pub const CA_FILE: &str = "FISHPLATE_CA_FILE";
 
+/// How long an address is waited for, only to look at a certificate. One that is slower is dialled all the same.
+const LONGEST_CONNECT: Duration = Duration::from_secs(1);
+
 /// Who is trusted. Nothing is read before TLS is needed.
 pub(super) struct Trust {
     ca_file: Option<PathBuf>,
@@ -65,7 +68,9 @@ impl Trust {
         let until = *self.until.get_or_init(|| Instant::now() + timeout);
         let tls = ClientConnection::new(config.clone(), name.clone());
         let mut tls = tls.map_err(|error| error.to_string())?;
-        let mut connected = sockets.iter().map(|at| TcpStream::connect_timeout(at, left(until)?));
+        let mut connected = sockets
+            .iter()
+            .map(|at| TcpStream::connect_timeout(at, left(until)?.min(LONGEST_CONNECT)));
         let Some(mut socket) = connected.find_map(io::Result::ok) else { return Ok(()) };
         loop {
             match step(&mut tls, &mut socket, until) {

@@ -1,16 +1,19 @@
 //! Every algorithm against a serial oracle: random lengths, any number of ranks, in place, non-blocking, operations that are
 //! not commutative.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use fishplate_ranks::collective::algorithm::{
     Allgather, Allreduce, Alltoall, Barrier, Broadcast, Gather, Reduce, Scan,
 };
 use fishplate_ranks::collective::{Algorithms, Blocks, IN_PLACE};
-use fishplate_ranks::{ANY_SOURCE, Communicator, Error, Operation};
+use fishplate_ranks::status::RankStatus;
+use fishplate_ranks::{ANY_SOURCE, Communicator, Error, Operation, Settings};
 
 use crate::conformance;
+use crate::domain::{Kind, processes, run_at, run_with};
 
 conformance! {
     barriers_let_nobody_pass_before_all_have_come;
@@ -26,6 +29,108 @@ conformance! {
     ordered_reductions_give_the_same_bits;
     collectives_run_side_by_side;
     wrong_lengths_are_refused;
+}
+
+/// Ranks at several sites: in order or not, one alone, many at one, some of which a communicator has not.
+const SITES: [&[u32]; 6] = [
+    &[0, 0, 1],
+    &[4, 2, 4, 2],
+    &[0, 0, 1, 1, 1],
+    &[0, 1, 2, 0, 1],
+    &[1, 0, 0, 0, 0, 2, 2, 0],
+    &[0, 1, 0, 2, 1, 0, 3, 3, 1, 0, 2],
+];
+
+#[test]
+fn ranks_at_several_sites_do_the_same() {
+    for sites in SITES {
+        let size = sites.len() as u32;
+        for body in [
+            barriers_let_nobody_pass_before_all_have_come,
+            broadcasts_bring_the_roots_data,
+            gathers_and_scatters_are_each_others_reverse,
+            allgathers_bring_all_blocks_to_all,
+            reductions_are_those_of_a_loop,
+            allreductions_are_those_of_a_loop,
+            reduce_scatters_are_those_of_a_loop,
+            ordered_reductions_give_the_same_bits,
+            collectives_run_side_by_side,
+            wrong_lengths_are_refused,
+        ] {
+            run_at(Kind::Local, size, sites, body);
+        }
+    }
+}
+
+/// A name, and what each rank does.
+type Run = (&'static str, fn(&Communicator));
+
+/// Messages from site to site, at most, for any two of them.
+fn crossings(sites: &'static [u32], algorithms: Algorithms, body: fn(&Communicator)) -> u64 {
+    let size = sites.len() as u32;
+    let settings = Settings { sites: sites.into(), algorithms, ..Settings::default() };
+    let last = vec![RankStatus::default(); sites.len()];
+    let told = Arc::new(Mutex::new(last));
+    let processes = processes(Kind::Local, size, &settings);
+    for process in &processes {
+        let (told, rank) = (told.clone(), process.rank() as usize);
+        process.observe(Box::new(move |status| {
+            told.lock().unwrap()[rank] = status.clone();
+            true
+        }));
+    }
+    run_with(processes, move |world| {
+        body(&world);
+        world.process().leave();
+    });
+    let mut pairs = BTreeMap::new();
+    for (from, status) in told.lock().unwrap().iter().enumerate() {
+        for of in &status.traffic {
+            let pair = (sites[from], sites[of.peer as usize]);
+            *pairs.entry(pair).or_insert(0) += of.messages;
+        }
+    }
+    let between = pairs.into_iter().filter(|((from, to), _)| from != to);
+    between.map(|(_, messages)| messages).max().unwrap()
+}
+
+#[test]
+fn each_pair_of_sites_is_crossed_once() {
+    const LENGTH: usize = 3000;
+    let operations: [Run; 7] = [
+        ("barrier", |world| world.barrier().run().unwrap()),
+        ("broadcast", |world| world.broadcast(&mut [7u64; LENGTH], 1).run().unwrap()),
+        ("gather", |world| {
+            let mut all = vec![0; LENGTH * world.size() as usize];
+            world.gather(&[7u64; LENGTH], &mut all, 1).run().unwrap();
+        }),
+        ("scatter", |world| {
+            let all = vec![0; LENGTH * world.size() as usize];
+            world.scatter(&all, &mut [7u64; LENGTH], 1).run().unwrap();
+        }),
+        ("allgather", |world| {
+            let mut all = vec![0; LENGTH * world.size() as usize];
+            world.allgather(&[7u64; LENGTH], &mut all).run().unwrap();
+        }),
+        ("reduce", |world| {
+            let sum = Operation::sum::<u64>();
+            world.reduce(&[7u64; LENGTH], &mut [0; LENGTH], &sum, 1).run().unwrap();
+        }),
+        ("allreduce", |world| {
+            let sum = Operation::sum::<u64>();
+            world.allreduce(&[7u64; LENGTH], &mut [0; LENGTH], &sum).run().unwrap();
+        }),
+    ];
+    // Each pair of places that is near in a tree or a ring is far apart.
+    let sites = SITES[5];
+    for (name, operation) in operations {
+        for ordered in [false, true] {
+            let algorithms = Algorithms { ordered, ..Algorithms::default() };
+            assert_eq!(crossings(sites, algorithms, operation), 1, "{name}, ordered: {ordered}");
+            let flat = Algorithms { flat: true, ..algorithms };
+            assert!(crossings(sites, flat, operation) > 1, "{name}, ordered: {ordered}");
+        }
+    }
 }
 
 /// Elements of rank `rank` in case `case`.

@@ -55,8 +55,13 @@ impl Watch {
 
 /// Runs a program that ends, and is watched.
 fn run(kind: Kind, size: u32, body: fn(&Communicator, &Watch)) {
-    let settings =
-        Settings { eager_limit: 2000, long_wait: Duration::from_millis(20), ..Settings::default() };
+    let settings = Settings {
+        eager_limit: 2000,
+        long_wait: Duration::from_millis(20),
+        // A barrier of several steps at each rank.
+        algorithms: "barrier=dissemination".parse().unwrap(),
+        ..Settings::default()
+    };
     let watch = Arc::<Watch>::default();
     let processes = processes(kind, size, &settings);
     for process in &processes {

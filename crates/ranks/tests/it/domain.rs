@@ -23,14 +23,16 @@ pub(crate) enum Kind {
     Local,
     Tcp,
     SharedMemory,
+    /// Ranks of two hosts: even ones share memory, odd ones do, and between them is TCP.
+    TwoHosts,
     Soap,
     /// SOAP by way of a gateway, over TLS.
     Gateway,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Local, Self::Tcp, Self::SharedMemory, Self::Soap, Self::Gateway];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Local, Self::Tcp, Self::SharedMemory, Self::TwoHosts, Self::Soap, Self::Gateway];
 }
 
 pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<Process>> {
@@ -44,11 +46,22 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
             .collect(),
         Kind::Soap => soap_domain(size, settings).0,
         Kind::Gateway => gateway_domain(size, settings),
-        Kind::Tcp | Kind::SharedMemory => {
+        Kind::Tcp | Kind::SharedMemory | Kind::TwoHosts => {
             let listeners: Vec<_> =
                 (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-            let shared = matches!(kind, Kind::SharedMemory);
-            let memory = shared.then(|| Segment::create(size).unwrap());
+            let hosts = match kind {
+                Kind::SharedMemory => 1,
+                Kind::TwoHosts => 2,
+                _ => 0,
+            };
+            // Each host's ranks, and their memory.
+            let hosts: Vec<_> = (0..hosts.min(size))
+                .map(|host| {
+                    let ranks: Vec<_> = (host..size).step_by(hosts as usize).collect();
+                    let count = u32::try_from(ranks.len()).unwrap();
+                    (ranks, Segment::create(count).unwrap())
+                })
+                .collect();
             let addresses: Vec<_> = listeners
                 .iter()
                 .map(|listener| Address::of_sockets(&[listener.local_addr().unwrap()]))
@@ -57,18 +70,24 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
                 .zip(listeners)
                 .map(|(rank, listener)| {
                     // As processes get them: descriptors of their own, mapped by themselves.
-                    let segment = memory.as_ref().map(|memory| {
+                    let mut host = hosts.iter().filter(|(ranks, _)| ranks.contains(&rank));
+                    let segment = host.next().map(|(ranks, memory)| {
                         let own = memory.iter().map(|one| one.try_clone().unwrap()).collect();
-                        Arc::new(Segment::open(own, size).unwrap())
+                        let count = u32::try_from(ranks.len()).unwrap();
+                        let place = ranks.iter().position(|&of| of == rank).unwrap();
+                        (Arc::new(Segment::open(own, count).unwrap()), ranks.clone(), place)
                     });
-                    let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).unwrap());
+                    let event = |(segment, _, place): &(Arc<Segment>, _, _)| {
+                        SharedMemory::event(segment, *place).unwrap()
+                    };
+                    let event = segment.as_ref().map(event);
                     let tcp = Tcp::with_event(
                         DOMAIN, CREDENTIAL, rank, listener, &addresses, settings, event,
                     )
                     .unwrap();
                     match segment {
-                        Some(segment) => {
-                            join(rank, Box::new(SharedMemory::new(segment, rank, tcp)))
+                        Some((segment, ranks, place)) => {
+                            join(rank, Box::new(SharedMemory::new(segment, ranks, place, tcp)))
                         }
                         None => join(rank, Box::new(tcp)),
                     }
@@ -114,11 +133,17 @@ pub(crate) fn soap_domain_at(
 
 /// Runs `body` as every rank of a domain, each of which leaves in order.
 pub(crate) fn run(kind: Kind, size: u32, body: fn(&Communicator)) {
+    run_at(kind, size, &[], body);
+}
+
+/// The same, of ranks at these sites.
+pub(crate) fn run_at(kind: Kind, size: u32, sites: &[u32], body: fn(&Communicator)) {
     // Small enough for every protocol to be needed.
     let settings = Settings {
         eager_limit: 2000,
         shared_memory_eager_limit: 2000,
         unexpected_memory: 64 << 10,
+        sites: sites.into(),
         ..Settings::default()
     };
     run_with(processes(kind, size, &settings), move |world| {

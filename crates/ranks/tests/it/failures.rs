@@ -40,6 +40,37 @@ fn what_is_sent_arrives_though_its_sender_passes_no_messages_any_more() {
     }
 }
 
+/// Rings are small: a send that finds no room is not complete, so its rank goes on to carry it.
+#[test]
+fn more_than_a_ring_holds_arrives_though_its_sender_passes_no_messages_any_more() {
+    const MESSAGES: u32 = 40;
+    for (kind, sender) in [(Kind::SharedMemory, 1), (Kind::TwoHosts, 2)] {
+        let received = Arc::new((Mutex::new(false), Condvar::new()));
+        run_with(processes(kind, 3, &Settings::default()), move |world| {
+            world.process().connect();
+            let (is_received, told) = &*received;
+            if world.rank() == 0 {
+                // Nothing is read until the sender waits for room, or is through.
+                std::thread::sleep(Duration::from_millis(100));
+                let mut data = vec![0; 5000];
+                for number in 0..MESSAGES {
+                    world.recv(&mut data, sender, 0).unwrap();
+                    assert!(data.iter().all(|one| *one == number));
+                }
+                *is_received.lock().unwrap() = true;
+                told.notify_all();
+            } else if world.rank() == sender {
+                for number in 0..MESSAGES {
+                    world.send(&[number; 5000], 0, 0).unwrap();
+                }
+                let waiting = is_received.lock().unwrap();
+                drop(told.wait_while(waiting, |is_received| !*is_received).unwrap());
+            }
+            world.process().leave();
+        });
+    }
+}
+
 /// Repeatable numbers that look random.
 struct Random(u64);
 

@@ -27,6 +27,11 @@ macro_rules! conformance {
                 (1..=5).chain([11]).for_each(|size| crate::domain::run(crate::domain::Kind::SharedMemory, size, super::$test));
             })+
         }
+        mod two_hosts {
+            $(#[test] fn $test() {
+                (2..=5).for_each(|size| crate::domain::run(crate::domain::Kind::TwoHosts, size, super::$test));
+            })+
+        }
         mod gateway {
             $(#[test] fn $test() {
                 (2..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Gateway, size, super::$test));

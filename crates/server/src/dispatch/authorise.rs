@@ -6,6 +6,7 @@ use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_contract::{Fault, FaultCode, Principal, Verb, lexical};
 
 use crate::faces::gateway::DOMAINS;
+use crate::faces::sites::SITES;
 use crate::providers::{domain, session};
 
 /// The service name under which uploads, and data at its address, are asked for.
@@ -31,13 +32,15 @@ pub enum Action {
     Revoke,
     /// Read what is at an address: data, a session's file, counters.
     Read,
-    /// Reach a rank through the server's port.
+    /// Reach a rank, or a site, through the server's port.
     Pass,
+    /// Be reached through the server's port as the site that is the operation.
+    Register,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Verb(Verb::Call),
         Self::Verb(Verb::Spawn),
         Self::Verb(Verb::Results),
@@ -55,6 +58,7 @@ impl Action {
         Self::Revoke,
         Self::Read,
         Self::Pass,
+        Self::Register,
     ];
 
     /// Its name in a policy.
@@ -68,6 +72,7 @@ impl Action {
             Self::Revoke => "revoke",
             Self::Read => "read",
             Self::Pass => "pass",
+            Self::Register => "register",
         }
     }
 
@@ -82,21 +87,21 @@ impl Action {
 pub struct Access<'a> {
     /// Who wants it.
     pub principal: &'a Principal,
-    /// Of which service; [`DATA`], [`METRICS`] and `domains` stand for addresses of the server.
+    /// Of which service; [`DATA`], [`METRICS`], `domains` and `sites` stand for addresses of the server.
     pub service: &'a str,
-    /// Of which operation; empty for what is about jobs whatever their operation, and at addresses.
+    /// Of which operation, or site; empty for what is about jobs whatever their operation, and at addresses.
     pub operation: &'a str,
     /// What is to be done.
     pub action: Action,
 }
 
 impl Access<'_> {
-    /// Whether the address is the permission: grants, and files of sessions; or what is shown there, as a domain's credential. Only what refuses them
+    /// Whether the address is the permission: grants, and files of sessions; or what is shown there, as a domain's credential, or at a site. Only what refuses them
     /// by name does.
     pub fn is_by_address(&self) -> bool {
         matches!(
             (self.action, self.service),
-            (Action::Read, DATA | session::NAME) | (Action::Pass, DOMAINS)
+            (Action::Read, DATA | session::NAME) | (Action::Pass, DOMAINS | SITES)
         )
     }
 
@@ -158,12 +163,12 @@ pub trait Authoriser: Debug + Send + Sync {
     fn authorise(&self, access: &Access<'_>) -> Result<(), Fault>;
 }
 
-/// Everybody who can reach the server may do everything.
+/// Everybody who can reach the server may do everything, but take the name of a site, at which others would take them for it.
 #[derive(Clone, Copy, Debug)]
 pub struct AllowAll;
 
 impl Authoriser for AllowAll {
-    fn authorise(&self, _: &Access<'_>) -> Result<(), Fault> {
-        Ok(())
+    fn authorise(&self, access: &Access<'_>) -> Result<(), Fault> {
+        if access.action == Action::Register { Err(access.forbidden()) } else { Ok(()) }
     }
 }

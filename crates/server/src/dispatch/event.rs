@@ -78,8 +78,8 @@ impl Reply {
     /// The job that was made.
     fn job(&self) -> Option<JobId> {
         match self {
-            Self::Results { results, .. } => results.job,
-            Self::Spawned(job) => Some(*job),
+            Self::Results { results, .. } => results.job.map(|job| job.id),
+            Self::Spawned(job) => Some(job.id),
             _ => None,
         }
     }

@@ -84,7 +84,7 @@ fn new_rank(given: &Scalars, all: &[IpAddr]) -> Result<NewRank, Fault> {
         .ok_or_else(|| wrong("credential", "a credential is 64 hexadecimal digits".to_owned()))?;
     // The parameter accepts no other names.
     let transport = given.text("transport").and_then(TransportKind::from_name);
-    let transport = transport.unwrap_or(TransportKind::Tcp);
+    let transport = transport.unwrap_or_default();
     let direct =
         given.text("direct").is_some_and(|text| matches!(lexical::trimmed(text), "true" | "1"));
     let addresses = if direct { all.to_vec() } else { Vec::new() };

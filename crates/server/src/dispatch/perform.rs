@@ -5,7 +5,7 @@ use std::str::FromStr;
 use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
     Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Outcome,
-    OutputChoice, Payload, Principal, Results, SessionId, Verb, lexical,
+    OutputChoice, Payload, Principal, Results, SessionId, SubmittedJob, Verb, lexical,
 };
 use fishplate_jobs::completion::Completion;
 use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, fingerprint};
@@ -80,10 +80,11 @@ async fn answer(
     check_key(host, &call.options)?;
     check_session(host, &call.options, &call.principal).await?;
     if definition.verb == Verb::Init {
-        return Ok(Reply::Spawned(Box::pin(init::init(host, service, call)).await?));
+        let id = Box::pin(init::init(host, service, call)).await?;
+        return Ok(Reply::Spawned(SubmittedJob { id, existing: false }));
     }
     if definition.verb == Verb::Spawn {
-        return Ok(Reply::Spawned(Box::pin(submit(host, service, call)).await?.job));
+        return Ok(Reply::Spawned(Box::pin(submit(host, service, call)).await?.submitted()));
     }
     if service.provider.answers(&call) {
         return answer_here(host, service, call, memory).await.map(Reply::from);
@@ -169,11 +170,11 @@ async fn call_with_key(
     let owner = call.principal.clone();
     let accepted = submit(host, service, call).await?;
     *memory = MemoryReservation::default();
-    let job = accepted.job;
+    let (job, submitted) = (accepted.job, accepted.submitted());
     let end = host.engine.wait(accepted).await?;
     hold(host, &end, memory).await.map_err(|fault| fault.job(job))?;
     let outputs = hand_out(host, &owner, job, &end, &[]).await?;
-    let results = Results { outputs, job: Some(job) };
+    let results = Results { outputs, job: Some(submitted) };
     Ok(Reply::Results { results, ephemeral: None })
 }
 

@@ -14,7 +14,10 @@ impl Reply {
     pub fn into_fields(self) -> (Results, Option<EphemeralJob>) {
         let outputs = match self {
             Self::Results { results, ephemeral } => return (results, ephemeral),
-            Self::Spawned(job) => vec![Argument::text("job", job.to_string())],
+            Self::Spawned(job) => {
+                let outputs = vec![Argument::text("job", job.id.to_string())];
+                return (Results { outputs, job: job.existing.then_some(job) }, None);
+            }
             Self::Running(running) => vec![Argument::text("running", running.to_string())],
             Self::Killed(KillResult { state, message }) => {
                 vec![Argument::text("state", state.name()), Argument::text("message", message)]
@@ -84,7 +87,8 @@ pub(crate) fn date_time(at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use fishplate_contract::{
-        DataType, Interface, JobId, JobState, Parameter, Service, TransferState, Usage,
+        DataType, Interface, JobId, JobState, Parameter, Service, SubmittedJob, TransferState,
+        Usage,
     };
 
     use super::*;
@@ -145,7 +149,13 @@ mod tests {
             let outputs = &interface.find(verb).unwrap().signature.outputs;
             assert_eq!(names(&reply.into_fields().0.outputs), declared(outputs), "{verb}");
         }
-        assert_eq!(names(&Reply::Spawned(job).into_fields().0.outputs), ["job"]);
+        for existing in [false, true] {
+            let spawned = SubmittedJob { id: job, existing };
+            let (told, _) = Reply::Spawned(spawned).into_fields();
+            assert_eq!(names(&told.outputs), ["job"]);
+            // The ID stands in the answer; that it was there before is told beside it.
+            assert_eq!(told.job, existing.then_some(spawned));
+        }
         let transfer = &status.last().unwrap().data_type;
         let (Value::Record(told), DataType::Record(known)) =
             (&fields.last().unwrap().value, transfer)

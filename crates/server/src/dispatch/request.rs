@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, CallOptions, JobId, JobPage, JobReport, KillResult, LogPage, Principal, Results,
-    VerbDefinition,
+    Argument, CallOptions, JobPage, JobReport, KillResult, LogPage, Principal, Results,
+    SubmittedJob, VerbDefinition,
 };
 use fishplate_jobs::engine::EphemeralJob;
 
@@ -36,7 +36,7 @@ pub enum Reply {
         ephemeral: Option<EphemeralJob>,
     },
     /// Of `spawn`: the job.
-    Spawned(JobId),
+    Spawned(SubmittedJob),
     /// Of `running`: whether the job has not ended.
     Running(bool),
     /// Of `kill`.

@@ -19,7 +19,7 @@ use fishplate_ranks::{Credential, DomainId};
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request as HttpRequest;
 
-use super::authorise::{Access, Action, Authoriser};
+use super::authorise::{Access, Action, AllowAll, Authoriser};
 use super::perform::perform;
 use super::request::{Reply, Request};
 use crate::assembly;
@@ -234,6 +234,7 @@ async fn a_domain_whose_ranks_go_on_from_before_stays_its_owners_until_it_is_end
     };
     let spawned = perform(&host, request, &mut MemoryReservation::default()).await.unwrap();
     let Reply::Spawned(job) = spawned else { panic!("it was spawned") };
+    let job = job.id;
     let unknown = fishplate_contract::JobId::from_bytes([3; 16]);
     // What a server before has left; the first job of the second domain is not known any more.
     let (here, gone) = (only_rank().domain, DomainId::from_bytes([9; 16]));
@@ -299,7 +300,7 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 35] = [
+const ADDRESSES: [Address; 38] = [
     // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
     ("GET", "/quota", None),
@@ -332,6 +333,9 @@ const ADDRESSES: [Address; 35] = [
     ("PUT", "/session/token/file", Some(("session", Action::Describe))),
     ("GET", "/domains/00000000000000000000000000000000/0?wsdl", Some(("domains", Action::Pass))),
     ("POST", "/domains/00000000000000000000000000000000/0", Some(("domains", Action::Pass))),
+    ("GET", "/sites/berlin", Some(("sites", Action::Pass))),
+    ("POST", "/sites/berlin/program", Some(("sites", Action::Pass))),
+    ("GET", "/sites", Some(("sites", Action::Describe))),
     (
         "GET",
         "/domains/00000000000000000000000000000000",
@@ -391,6 +395,28 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
         assert!(output.starts_with(b"Status: 403 "), "{method} {path}");
         noted.lock().unwrap().clear();
     }
+}
+
+#[tokio::test]
+async fn nobody_is_a_site_unless_that_was_said() {
+    let data = tempfile::tempdir().unwrap();
+    let authoriser = Refusing::default();
+    let noted = Arc::clone(&authoriser.asked);
+    let host = Arc::new(host(data.path(), authoriser));
+    let request = || {
+        let request =
+            HttpRequest::builder().uri("/sites/berlin").header("upgrade", "fishplate-site");
+        request.header("connection", "upgrade").body(Full::<Bytes>::default()).unwrap()
+    };
+    let ada = Principal::named("ada");
+    let reply = respond(&host, request(), ada.clone()).await;
+    assert_eq!(reply.status().as_u16(), 403);
+    let told = (ada.clone(), "sites".to_owned(), "berlin".to_owned(), Action::Register);
+    assert_eq!(*noted.lock().unwrap(), [told]);
+    // Nor where there is no policy.
+    let host = Arc::into_inner(host).unwrap().authorised_by(Arc::new(AllowAll));
+    let reply = respond(&Arc::new(host), request(), ada).await;
+    assert_eq!(reply.status().as_u16(), 403);
 }
 
 #[tokio::test]

@@ -3,20 +3,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::launch::lines::Lines;
 use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::status::longest_line;
 use fishplate_ranks::{Credential, DomainId, Rank};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-use super::{DomainEntry, Domains, Member};
+use super::{Answer, DomainEntry, Domains, Member};
 
 /// Longest path that a Unix socket's address holds (unix(7)).
 const LONGEST_PATH: usize = 107;
@@ -27,7 +29,7 @@ const PREFIX: &str = "rendezvous.";
 const FIRST_FREE_PORT: u16 = 1024;
 
 /// What ranks that joined are told, once it is known.
-type Answer = watch::Receiver<Option<ServerMessage>>;
+type Promise = watch::Receiver<Option<Answer>>;
 
 /// Listens to ranks as long as the domains are there; where.
 pub(super) async fn listen(domains: &Arc<Domains>) -> io::Result<PathBuf> {
@@ -105,10 +107,23 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
                 Ok(0) | Err(_) => break None,
                 Ok(count) => lines.extend(&bytes[..count]),
             },
-            message = told(&mut answer) => {
+            told = told(&mut answer) => {
                 answer = None;
-                if stream.write_all(format!("{message}\n").as_bytes()).await.is_err() {
+                let Ok(Answer { message, memory, .. }) = told else {
+                    break Some("the domain was ended".to_owned());
+                };
+                let shares = match (&message, member) {
+                    (ServerMessage::Ranks { sharing, .. }, Peer::Joined(domain, rank)) => {
+                        sharing.contains(&rank).then_some(domain)
+                    }
+                    _ => None,
+                };
+                let memory = if shares.is_some() { &memory[..] } else { &[] };
+                if write(&mut stream, &format!("{message}\n"), memory).await.is_err() {
                     break None;
+                }
+                if let (Some(domain), Some(domains)) = (shares, domains.upgrade()) {
+                    domains.note_shared(domain);
                 }
             }
         }
@@ -132,21 +147,41 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
 }
 
 /// Waits for what is to be told; for ever, if there is nothing to wait for.
-async fn told(answer: &mut Option<Answer>) -> ServerMessage {
-    if let Some(answer) = answer {
-        match answer.wait_for(Option::is_some).await.map(|message| message.clone()) {
-            Ok(Some(message)) => return message,
-            _ => return ServerMessage::Refused("the domain was ended".to_owned()),
-        }
+///
+/// # Errors
+/// The domain was ended.
+async fn told(promise: &mut Option<Promise>) -> Result<Answer, ()> {
+    let Some(promise) = promise else { return std::future::pending().await };
+    let answer = promise.wait_for(Option::is_some).await.map(|answer| answer.clone());
+    answer.ok().flatten().ok_or(())
+}
+
+/// Writes a line, with descriptors beside its first bytes.
+async fn write(stream: &mut UnixStream, line: &str, memory: &[OwnedFd]) -> io::Result<()> {
+    let mut rest = line.as_bytes();
+    if !memory.is_empty() {
+        let first = || descriptors::send(&*stream, rest, memory);
+        let written = loop {
+            stream.writable().await?;
+            match stream.try_io(Interest::WRITABLE, first) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => break written?,
+            }
+        };
+        rest = &rest[written..];
     }
-    std::future::pending().await
+    stream.write_all(rest).await
 }
 
 /// Takes the whole lines of a rank; what it waits for, if it has joined with one of them.
 ///
 /// # Errors
 /// Why the connection ends.
-fn hear(domains: &Domains, lines: &mut Lines, member: &mut Peer) -> Result<Option<Answer>, String> {
+fn hear(
+    domains: &Domains,
+    lines: &mut Lines,
+    member: &mut Peer,
+) -> Result<Option<Promise>, String> {
     let mut joined = None;
     while let Some(line) = lines.take() {
         let message = std::str::from_utf8(&line).ok().and_then(|line| line.parse().ok());
@@ -194,7 +229,7 @@ fn started(members: &mut BTreeMap<Rank, Member>, rank: Rank) -> Result<&mut Memb
 }
 
 impl Domains {
-    pub(super) fn join(&self, message: ClientMessage) -> Result<Answer, String> {
+    pub(super) fn join(&self, message: ClientMessage) -> Result<Promise, String> {
         let ClientMessage::Join { domain, rank, credential, address } = message else {
             return Err("it is no message of a rank's".to_owned());
         };
@@ -234,6 +269,19 @@ impl Domains {
             return Err(format!("rank {rank} tells its status already, on another connection"));
         }
         Ok(entry.ranks.unwrap_or_default())
+    }
+
+    /// A rank has got the memory that it shares; the last one leaves us none of it.
+    fn note_shared(&self, domain: DomainId) {
+        let all = self.lock();
+        let Some(entry) = all.get(&domain) else { return };
+        entry.answer.send_modify(|answer| {
+            let Some(answer) = answer else { return };
+            answer.waiting = answer.waiting.saturating_sub(1);
+            if answer.waiting == 0 {
+                answer.memory = Arc::default();
+            }
+        });
     }
 
     fn leave(&self, domain: DomainId, rank: Rank) {

@@ -1,6 +1,6 @@
-use fishplate_ranks::Settings;
 use fishplate_ranks::launch::Client;
 use fishplate_ranks::launch::rendezvous::ClientMessage;
+use fishplate_ranks::{Operation, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
@@ -65,6 +65,52 @@ async fn ranks_find_each_other_when_all_addresses_are_told() {
     }
     let ended = members(&domains, &ada, |of| !of.connected).await;
     assert_eq!(ended.iter().map(|of| of.left).collect::<Vec<_>>(), [true, false]);
+}
+
+#[tokio::test]
+async fn ranks_of_a_server_share_memory_and_have_connections_to_others() {
+    let (data, ada) = (tempfile::tempdir().unwrap(), Principal::named("ada"));
+    let servers = ["one", "two"].map(|name| Domains::new(data.path().join(name), DAY, 5, 1));
+    let domain = new(1, 0).domain;
+    for server in &servers {
+        server.open(domain, &ada).unwrap();
+    }
+    let mut ranks = Vec::new();
+    // The last one was told otherwise, and shares nothing.
+    let kinds = [TransportKind::SharedMemory; 4].into_iter().chain([TransportKind::Tcp]);
+    for (rank, transport) in (0..).zip(kinds) {
+        let new = NewRank { ranks: 5, transport, ..new(1, rank) };
+        let server = &servers[rank as usize % 2];
+        let environment = server.enter(&new, &ada, ("ring", job(1))).await.unwrap();
+        ranks.push(tokio::task::spawn_blocking(move || {
+            let client = Client::join_as(&environment, Settings::default()).unwrap();
+            let (world, mut sum) = (client.process().world(), [0]);
+            world.allreduce(&[rank], &mut sum, &Operation::sum::<u32>()).run().unwrap();
+            client.leave();
+            sum[0]
+        }));
+    }
+    let mut addresses = BTreeMap::new();
+    for server in &servers {
+        members(server, &ada, |of| of.address.is_some()).await;
+        let members = server.members(domain, &ada).unwrap();
+        addresses.extend(members.into_iter().filter_map(|(rank, of)| Some((rank, of.address?))));
+    }
+    for server in &servers {
+        server.connect(domain, &ada, addresses.values().cloned().collect()).unwrap();
+    }
+    for rank in ranks {
+        assert_eq!(rank.await.unwrap(), 10);
+    }
+    for (server, wanted) in servers.iter().zip([[0, 2], [1, 3]]) {
+        let answer = server.lock()[&domain].answer.borrow().clone().unwrap();
+        assert!(
+            matches!(&answer.message, ServerMessage::Ranks { sharing, .. } if *sharing == wanted),
+            "{answer:?}"
+        );
+        // Who has it has all of it.
+        assert!(answer.memory.is_empty(), "{answer:?}");
+    }
 }
 
 #[tokio::test]

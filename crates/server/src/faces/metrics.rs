@@ -41,6 +41,17 @@ struct RefusalLabels {
     status: u16,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RelayLabels {
+    /// Its URL.
+    relay: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SiteLabels {
+    site: String,
+}
+
 type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
 
 /// The counters of a server.
@@ -50,6 +61,9 @@ pub struct Metrics {
     durations: Durations,
     refused: Family<RefusalLabels, Counter<u64, AtomicU64>>,
     connections: Gauge<i64, AtomicI64>,
+    relays: Family<RelayLabels, Gauge<i64, AtomicI64>>,
+    sites: Family<SiteLabels, Gauge<i64, AtomicI64>>,
+    passages: Gauge<i64, AtomicI64>,
     queued: Gauge<i64, AtomicI64>,
     running: Gauge<i64, AtomicI64>,
     disk: Gauge<i64, AtomicI64>,
@@ -142,6 +156,16 @@ impl Metrics {
         registry.register("requests_refused", help, refused.clone());
         let connections = Gauge::default();
         registry.register("connections", "Open connections", connections.clone());
+        let relays = Family::default();
+        let help = "Connections to a relay that wait for requests; 0: nobody reaches this server through it";
+        registry.register("relay_connections", help, relays.clone());
+        let sites = Family::default();
+        let help =
+            "Connections of a site of which this server is the relay that wait, or carry a request";
+        registry.register("site_connections", help, sites.clone());
+        let passages = Gauge::default();
+        let help = "Connections and requests that are being passed on, to ranks and sites";
+        registry.register("passages", help, passages.clone());
         let queued = Gauge::default();
         registry.register("jobs_queued", "Jobs that wait for their turn", queued.clone());
         let running = Gauge::default();
@@ -169,6 +193,9 @@ impl Metrics {
             durations,
             refused,
             connections,
+            relays,
+            sites,
+            passages,
             queued,
             running,
             disk,
@@ -221,6 +248,16 @@ impl Metrics {
         self.connections.inc();
     }
 
+    /// Connections to a relay that wait for requests.
+    pub(crate) fn relay(&self, relay: &str) -> Gauge<i64, AtomicI64> {
+        self.relays.get_or_create(&RelayLabels { relay: relay.to_owned() }).clone()
+    }
+
+    /// Connections of a site that speak HTTP.
+    pub(crate) fn site(&self, site: &str) -> Gauge<i64, AtomicI64> {
+        self.sites.get_or_create(&SiteLabels { site: site.to_owned() }).clone()
+    }
+
     /// A connection has ended.
     pub fn disconnected(&self) {
         self.connections.dec();
@@ -232,6 +269,9 @@ impl Host {
     pub async fn metrics(&self) -> String {
         let backlog = self.engine.backlog().await;
         let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let free = self.domains.passages().available_permits();
+        let passages = self.settings.gateway_connections.saturating_sub(free);
+        self.metrics.passages.set(gauge(passages as u64));
         self.metrics.queued.set(gauge(backlog.queued));
         self.metrics.running.set(gauge(backlog.running));
         self.metrics.disk.set(gauge(self.engine.disk_used()));

@@ -23,7 +23,7 @@ const BUSY: u64 = u64::MAX;
 const ANSWERED: u64 = BUSY - 1;
 /// It was told to go.
 const LEAVING: u64 = BUSY - 2;
-/// A request is being passed on to a rank: a server that stops does not wait for it, as ranks ask again.
+/// A connection was asked for, to be passed on: a server that stops does not wait for it, as ranks ask again.
 const PASSING: u64 = BUSY - 3;
 /// The connection itself was passed on (`Upgrade`), and nobody here tells it to go.
 const PASSED: u64 = BUSY - 4;
@@ -76,12 +76,12 @@ impl Drop for RequestGuard {
 }
 
 impl RequestGuard {
-    /// The request is passed on to a rank.
+    /// The request is for a connection to somebody else.
     pub(super) fn passing(&self) {
         self.0.turn(BUSY, PASSING);
     }
 
-    /// From here on its connection is one to a rank.
+    /// From here on its connection is one to somebody else.
     pub(super) fn passed(&self) {
         self.0.turn(PASSING, PASSED);
     }
@@ -122,7 +122,7 @@ impl Connections {
         }
     }
 
-    /// Waits until no request is being answered, but for what is passed on to ranks. Nobody is told to go: who asks for more is told that it is too late.
+    /// Waits until no request is being answered, but for connections that are passed on. Nobody is told to go: who asks for more is told that it is too late.
     pub(super) async fn answered(&self) {
         loop {
             let is_idle = |activity: &Activity| {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::Principal;
+use futures_util::future::{join, join_all};
 use hyper::body::Incoming as HyperBody;
 use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
@@ -23,11 +24,13 @@ use tokio::time::timeout;
 use super::connections::{ConnectionSlot, Connections, RequestGuard};
 use super::direct::{FileQueue, SendfileStream};
 use super::origin::RequestFilter;
+use super::relay;
 use super::reply::HttpResponse;
 use super::repoll::repolled;
 use super::respond;
 use super::route::{
-    denied, is_message, is_open, is_open_description, is_passage, not_for_us, probe, service_of,
+    denied, is_message, is_open, is_open_description, is_passage, is_switch, not_for_us, probe,
+    service_of,
 };
 use super::sender::Sender;
 use super::timeout::TimeoutStream;
@@ -107,19 +110,26 @@ impl Listener {
             settings.gateway_connections.saturating_mul(2),
         );
         let connections = Connections::new(most, settings.connections_per_peer);
+        let served = Arc::new(Served {
+            current: Arc::clone(&host),
+            listener: ListenerName { address: self.address.ip(), name: self.name.clone() },
+        });
+        let relays = host.get().settings.relays.clone();
+        let relayed = join_all(relays.iter().map(|it| relay::serve(&served, &connections, it)));
         let all_answered = async {
             host.stopped().await;
             connections.answered().await;
         };
         tokio::select! {
-            () = self.accept(&host, &connections) => {}
+            // Neither of these ends.
+            _ = join(self.accept(&served, &connections), relayed) => {}
             () = all_answered => {}
         }
     }
 
-    async fn accept(&self, current: &Arc<CurrentHost>, connections: &Arc<Connections>) {
+    async fn accept(&self, served: &Arc<Served>, connections: &Arc<Connections>) {
         let telling = Arc::new(Semaphore::new(TOLD_AT_ONCE));
-        let place = Arc::new(ListenerName { address: self.address.ip(), name: self.name.clone() });
+        let current = &served.current;
         loop {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
@@ -143,7 +153,7 @@ impl Listener {
                 }
                 continue;
             };
-            let served = Served { current: Arc::clone(current), listener: Arc::clone(&place) };
+            let served = Arc::clone(served);
             let tls = self.tls.clone();
             tokio::spawn(async move {
                 let metrics = Arc::clone(&served.current.get().metrics);
@@ -167,9 +177,9 @@ struct ListenerName {
 }
 
 /// What a connection is answered by.
-struct Served {
-    current: Arc<CurrentHost>,
-    listener: Arc<ListenerName>,
+pub(super) struct Served {
+    pub(super) current: Arc<CurrentHost>,
+    listener: ListenerName,
 }
 
 async fn plain(served: &Served, stream: TcpStream, address: IpAddr, place: Arc<ConnectionSlot>) {
@@ -208,7 +218,8 @@ async fn encrypted(
     }
 }
 
-async fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+/// Answers what is asked over a connection.
+pub(super) async fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     served: &Served,
     stream: S,
     peer: &Peer,
@@ -274,8 +285,11 @@ async fn answer(
         return not_for_us(host, &refusal);
     }
     if is_passage(host, &request) {
-        // Ranks go on while their server stops, and reach each other as long as they can.
-        busy.passing();
+        // Ranks go on while their server stops, and reach each other as long as they can. A request that passes alone is
+        // waited for.
+        if is_switch(request.headers()) {
+            busy.passing();
+        }
     } else if let Err(fault) = admitted {
         let (asked, body) = request.into_parts();
         let mut told = denied(host, &asked, &body, &fault);

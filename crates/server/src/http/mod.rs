@@ -7,6 +7,7 @@ mod file;
 mod listen;
 mod message;
 pub(crate) mod origin;
+mod relay;
 mod reply;
 mod repoll;
 mod route;

@@ -47,10 +47,10 @@ pub(crate) struct Refusal {
 impl RequestFilter {
     /// That of a listener at this address, which it was given by this name.
     pub(crate) fn of_listener(address: IpAddr, name: &str, settings: &Settings) -> Self {
-        let public = settings.public_url.parse::<Uri>().ok();
-        let public = public.as_ref().and_then(Uri::host).map(host_name);
+        let host = |url: &str| url.parse::<Uri>().ok().and_then(|url| url.host().map(host_name));
         let mut names: Vec<String> = settings.allow_hosts.iter().map(|it| host_name(it)).collect();
-        names.extend(public);
+        let relays = settings.relays.iter().map(|relay| relay.url.as_str());
+        names.extend(relays.chain([settings.public_url.as_str()]).filter_map(host));
         names.extend(Some(host_name(name)).filter(|name| !name.is_empty()));
         if !address.is_loopback() {
             let own = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());

@@ -22,7 +22,7 @@ use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::html::domain::{self as domain_html, DomainPage};
 use crate::faces::quota::{self, QUOTA};
-use crate::faces::{data, gateway, html, soap};
+use crate::faces::{data, gateway, html, sites, soap};
 use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
 
@@ -59,7 +59,7 @@ where
     let read = matches!(parts.method, Method::GET | Method::HEAD);
     // The list of services has those that the caller may know of, and what one may have is one's own.
     if !matches!(name, "" | QUOTA)
-        && let Err(fault) = host.authorise(&access(host, name, &parts.method, &principal))
+        && let Err(fault) = host.authorise(&access(host, name, &parts, &principal))
     {
         return denied(host, &parts, &body, &fault);
     }
@@ -80,6 +80,15 @@ where
                 }
                 reply
             }
+        };
+    }
+    if let Some(at) = sites::SiteAddress::of(name) {
+        return match Box::pin(sites::admit(host, at, &parts)).await {
+            Ok(admission) => {
+                let body = Incoming::new(body, &host.settings);
+                Box::pin(admission.answer(host, parts, body)).await
+            }
+            Err(fault) => denied(host, &parts, &body, &fault),
         };
     }
     if let Some(asked) = DomainPage::of(name) {
@@ -146,9 +155,15 @@ fn below<'p>(host: &Host, path: &'p str) -> &'p str {
 
 /// What a request to this address is, before it is read. Who may not know of a service is told the same whether it is
 /// there or not; which verb is asked for, dispatch knows.
-fn access<'a>(host: &Host, name: &'a str, method: &Method, principal: &'a Principal) -> Access<'a> {
+fn access<'a>(host: &Host, name: &'a str, asked: &Parts, principal: &'a Principal) -> Access<'a> {
+    let site = sites::SiteAddress::of(name);
+    if let Some(at) = site.filter(|at| at.is_registration(&asked.method, &asked.headers)) {
+        let (service, operation) = (sites::SITES, at.site);
+        return Access { principal, service, operation, action: Action::Register };
+    }
     let (service, action) = match data::DataResource::of(name) {
-        Some(place) => place.access(method),
+        Some(place) => place.access(&asked.method),
+        None if site.is_some() => (sites::SITES, Action::Pass),
         None if gateway::RankAddress::of(name).is_some() => (gateway::DOMAINS, Action::Pass),
         None if DomainPage::of(name).is_some() => return DomainPage::access(principal),
         None if name == METRICS && host.service(name).is_none() => (METRICS, Action::Read),
@@ -160,12 +175,22 @@ fn access<'a>(host: &Host, name: &'a str, method: &Method, principal: &'a Princi
 /// Whether a request needs nobody's name: its address is the permission.
 pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
     let place = data::DataResource::of(below(host, request.uri().path()));
-    place.is_some_and(|place| place.is_open(request.method())) || is_passage(host, request)
+    let site = sites::SiteAddress::of(below(host, request.uri().path()));
+    let is_registration =
+        |at: sites::SiteAddress<'_>| at.is_registration(request.method(), request.headers());
+    place.is_some_and(|place| place.is_open(request.method()))
+        || is_passage(host, request) && !site.is_some_and(is_registration)
 }
 
-/// Whether a request is to be passed on to a rank.
+/// Whether a request is one of a rank, a site or its server, or is to be passed on to one.
 pub(super) fn is_passage<B>(host: &Host, request: &Request<B>) -> bool {
-    gateway::RankAddress::of(below(host, request.uri().path())).is_some()
+    let path = below(host, request.uri().path());
+    gateway::RankAddress::of(path).is_some() || sites::SiteAddress::of(path).is_some()
+}
+
+/// Whether a request is for a connection to somebody else.
+pub(super) fn is_switch(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::UPGRADE)
 }
 
 /// Whether a request is a message to a service.

@@ -114,7 +114,10 @@ impl Rule {
         // Who may do anything with a service has to read how.
         let described = self.effect == Effect::Allow && access.action == Action::Describe;
         let action = self.actions.as_ref();
-        let action = described || action.is_none_or(|actions| actions.contains(&access.action));
+        // Whose name others trust has to be said.
+        let unnamed = self.effect == Effect::Deny || access.action != Action::Register;
+        let action = action.map_or(unnamed, |actions| actions.contains(&access.action));
+        let action = described || action;
         operation && action && names(&self.services, access.service)
     }
 }

@@ -11,7 +11,7 @@ use fishplate_contract::{
 };
 use fishplate_jobs::engine::Reservation;
 use fishplate_jobs::store::quota::Quota;
-use fishplate_ranks::launch::rendezvous::Address;
+use fishplate_ranks::launch::environment::DOMAIN;
 use fishplate_ranks::status::KnownRank;
 use fishplate_ranks::{DomainId, Rank};
 use futures_util::future::join_all;
@@ -252,9 +252,9 @@ impl DomainRequest<'_> {
             let mut fields =
                 vec![text("rank", rank), text("service", member.service), text("job", member.job)];
             if let Some(address) = member.address {
-                let url = gateway::url(&self.host.settings.public_url, self.domain, rank);
+                let gateway = gateway::address(&self.host.settings, self.domain, rank);
                 fields.push(text("address", address));
-                fields.extend(Address::through_gateway(&url).ok().map(|it| text("gateway", it)));
+                fields.extend(gateway.map(|it| text("gateway", it)));
             }
             fields.push(text("left", member.left));
             Argument::new("member", Value::Record(fields))
@@ -293,17 +293,21 @@ impl DomainRequest<'_> {
         let Self { host, owner, domain } = *self;
         let reserved = host.engine.reserved_services(&domain.to_string(), owner);
         reserved.iter().try_for_each(|name| self.authorise(name, Action::Verb(Verb::Init)))?;
-        let members = match self.ranks(Action::Verb(Verb::Kill)) {
+        match self.ranks(Action::Verb(Verb::Kill)) {
             Err(fault) if fault.code == FaultCode::Forbidden => return Err(fault),
-            // One that is not known any more has nothing to be ended.
-            members => members.unwrap_or_default(),
-        };
+            // The server may have been started anew, and know nothing of the domain.
+            _ => {}
+        }
         let places = host.engine.end_domain(&domain.to_string(), owner);
-        let kills = members.values().map(async |member| {
-            if !host.engine.running(owner, &member.service, member.job).await? {
+        let ranks = host.engine.with_variable(owner, DOMAIN, &domain.to_string()).await?;
+        ranks
+            .iter()
+            .try_for_each(|(service, _)| self.authorise(service, Action::Verb(Verb::Kill)))?;
+        let kills = ranks.iter().map(async |(service, job)| {
+            if !host.engine.running(owner, service, *job).await? {
                 return Ok(false);
             }
-            host.engine.kill(owner, &member.service, member.job).await.map(|_| true)
+            host.engine.kill(owner, service, *job).await.map(|_| true)
         });
         let ended: Vec<Result<bool, Fault>> = join_all(kills).await;
         let mut killed = 0;

@@ -1,9 +1,9 @@
 //! Our options, which travel as SOAP headers of [`crate::name::OPTIONS`]: `key`, `arrays`, `session`
-//! and `outputs` with a call; `job` and, if the call chose any, `outputs` with its answer.
+//! and `outputs` with a call; `job`, `existing` and, if the call chose any, `outputs` with its answer.
 
 use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{
-    CallOptions, Fault, FaultCode, JobId, OutputChoice, OutputForm, SessionId,
+    CallOptions, Fault, FaultCode, OutputChoice, OutputForm, SessionId, SubmittedJob,
 };
 
 use super::outputs;
@@ -19,6 +19,8 @@ const UNDERSTOOD: [&str; 4] = [KEY, ARRAYS, SESSION, OUTPUTS];
 const KEY: &str = "key";
 /// Tells the job that an answer is about.
 const JOB: &str = "job";
+/// Tells that it was there before, under the same key.
+const EXISTING: &str = "existing";
 /// Tells how arrays are to stand in the answer.
 const ARRAYS: &str = "arrays";
 /// Names the session that the job runs in, as a WS-Context does.
@@ -67,8 +69,10 @@ impl HeaderKind for Options {
         let HeaderReply::Results { outputs, job, .. } = *answer else { return Vec::new() };
         let chosen = || form.headers.iter().any(|header| header.element.name.is(OPTIONS, OUTPUTS));
         let tells = form.data == DataView::Xdescr || chosen();
-        let job = job.map(|job| block(JOB, job.to_string()));
-        job.into_iter().chain(tells.then(|| outputs::write_answer(outputs)).flatten()).collect()
+        let existing = job.filter(|job| job.existing).map(|_| block(EXISTING, "true".to_owned()));
+        let job = job.map(|job| block(JOB, job.id.to_string()));
+        let chosen = tells.then(|| outputs::write_answer(outputs)).flatten();
+        job.into_iter().chain(existing).chain(chosen).collect()
     }
 
     fn published(&self) -> &'static [&'static str] {
@@ -84,6 +88,7 @@ impl HeaderKind for Options {
             (SESSION, "ID of the session that the job runs in: 32 hexadecimal digits."),
             (ARRAYS, "How arrays stand in the answer: elements or binary."),
             (JOB, "In an answer: ID of the job."),
+            (EXISTING, "In an answer: true if the job was there before, under the same key."),
         ] {
             to.open("xs:element", &[("name", name), ("type", "xs:string")]);
             annotate(to, text, &[], &[]);
@@ -165,9 +170,12 @@ pub(crate) fn has_key(headers: &[HeaderBlock]) -> bool {
 }
 
 /// The job that an answer is about.
-pub(crate) fn read_job(headers: &[HeaderBlock]) -> Option<JobId> {
-    let header = headers.iter().find(|header| header.element.name.is(OPTIONS, JOB))?;
-    trimmed(&header.element.text).parse().ok()
+pub(crate) fn read_job(headers: &[HeaderBlock]) -> Option<SubmittedJob> {
+    let told = |name| {
+        let header = headers.iter().find(|header| header.element.name.is(OPTIONS, name))?;
+        Some(trimmed(&header.element.text))
+    };
+    Some(SubmittedJob { id: told(JOB)?.parse().ok()?, existing: told(EXISTING) == Some("true") })
 }
 
 /// A server that is not ours may pass our headers over.

@@ -1,6 +1,6 @@
 //! All kinds of header blocks, and what is done with the blocks of a message by asking each kind.
 
-use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, JobId};
+use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, SubmittedJob};
 
 use super::addressing::WsAddressing;
 use super::context::WsContext;
@@ -75,7 +75,7 @@ pub(crate) enum HeaderReply<'a> {
         wrapper: &'a str,
         outputs: &'a [Argument],
         /// The job that they are of, if the caller may ask for it again.
-        job: Option<JobId>,
+        job: Option<SubmittedJob>,
     },
     Fault(&'a Fault),
 }

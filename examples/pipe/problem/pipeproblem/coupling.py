@@ -114,6 +114,8 @@ def couple(
 
     `surface` (Medit) and `solid_mesh` (C3D10) are references or files. `state` is what another pipe ended with, such as
     that of the crack's last step: gas and wall begin with it. Raises `NotCoupled` after `steps` solutions."""
+    if steps < 2:
+        raise ValueError(f"{steps} solutions of gas and wall: at least 2 are wanted, to compare them")
     used = services(run, sites.urls, **sites.settings)
     gas_mesh = used.generalized_mesher(
         surface=surface, layers=mesh.layers, first=mesh.first, growth=mesh.growth, size=mesh.size
@@ -152,6 +154,5 @@ def couple(
             if residuals[-1] < tolerance:
                 return Coupled(mapped.pressure, heated.temperature, flow.wall, wall_temperature, gas, residuals)
     raise NotCoupled(
-        f"after {steps} solutions the bore's temperature still changes by {residuals[-1] if residuals else float('nan'):.3g} K, "
-        f"{tolerance:g} K wanted"
+        f"after {steps} solutions the bore's temperature still changes by {residuals[-1]:.3g} K, {tolerance:g} K wanted"
     )

@@ -130,7 +130,7 @@ def body(path: Path) -> bytes:
 def numbers(data: bytes, kind: type, name: str) -> np.ndarray:
     """The numbers of a list."""
     try:
-        return np.array(data.translate(None, b"").replace(b"(", b" ").replace(b")", b" ").split(), dtype=kind)
+        return np.array(data.replace(b"(", b" ").replace(b")", b" ").split(), dtype=kind)
     except ValueError as error:
         raise BadCase(f"{name}: {error}") from None
 

@@ -30,7 +30,9 @@ def sites(tmp_path_factory):
         pytest.fail("no fishplate binary: please build it (cargo build), or name it in FISHPLATE")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     folder = tmp_path_factory.mktemp("sites")
-    with Sites(BINARY, folder, environment, names=("flow-mesh", "flow", "solid")) as found:
+    told = []
+    with Sites(BINARY, folder, environment, told.append, names=("flow-mesh", "flow", "solid")) as found:
+        found.told = told
         yield found
 
 
@@ -42,10 +44,11 @@ def solid(tmp_path_factory):
     os.environ["PATH"] = before
 
 
-def couple(run, sites, solid):
+def couple(run, sites, solid, **options):
     surface = run.put(solid[0], sites.urls["generalized-mesher"])
     mesh = run.put(solid[1], sites.urls["thermal"])
-    return coupling.couple(run, sites, surface, mesh, mesh=COARSE, tolerance=TOLERANCE, iterations=60)
+    options = {"mesh": COARSE, "tolerance": TOLERANCE, "iterations": 60} | options
+    return coupling.couple(run, sites, surface, mesh, **options)
 
 
 def heat(path, column):
@@ -86,6 +89,26 @@ def test_gas_and_wall_agree_across_sites(sites, solid, tmp_path, monkeypatch):
     with fishplate.Run("coupled", tmp_path / "coupled.run") as run:
         assert couple(run, sites, solid).residuals == residuals
     assert jobs == {name: len(list((sites.folder / name / "data" / "jobs").iterdir())) for name in sites.names}
+
+
+def test_each_site_is_a_user_of_its_own_or_it_is_said_why_not(sites):
+    users = [os.stat(f"/proc/{server.process.pid}").st_uid for server in sites.servers.values()]
+    if sites.told:
+        assert sites.told[0].startswith("the sites run as this user: ")
+        assert set(users) == {os.geteuid()}
+    else:
+        assert len(set(users)) == len(users) == 3
+        assert os.geteuid() not in users
+
+
+def test_gas_and_wall_that_do_not_agree_in_time_are_told(sites, solid, tmp_path, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(sites.authority))
+    monkeypatch.setenv("NETRC", str(sites.folder / "solid" / ".netrc"))
+    with fishplate.Run("hasty", tmp_path / "hasty.run") as run:
+        with pytest.raises(coupling.NotCoupled, match=r"after 2 solutions .* 1e-09 K wanted"):
+            couple(run, sites, solid, tolerance=1e-9, steps=2, iterations=3)
+        with pytest.raises(ValueError, match="at least 2"):
+            couple(run, sites, solid, steps=1)
 
 
 def test_who_does_not_log_in_is_refused(sites):

@@ -10,7 +10,7 @@ use fishplate_client::deliver::{FetchSettings, deliver};
 use fishplate_client::domain::{
     DomainError, DomainEvent, DomainPlan, EndedRank, Instances, Manager, RankOutput,
 };
-use fishplate_client::find::{FoundService, find};
+use fishplate_client::find::{Found, FoundService, Wanted, find};
 use fishplate_client::{LogStream, Options, Settings};
 use fishplate_launch::{Cause, EndpointsFile, Sink};
 use fishplate_ranks::launch::TransportKind;
@@ -24,7 +24,6 @@ use tokio::sync::mpsc;
 
 use super::file::{DomainPart, ServiceChoice};
 use super::{HowArgs, status};
-use crate::commands::find::wanted as wanted_interface;
 use crate::exit::Exit;
 use crate::output::failure::UsageError;
 use crate::output::{Output, ranks};
@@ -84,7 +83,10 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
     let plan = DomainPlan {
         id: run.id.to_string(),
         credential: run.credential.reveal(),
-        transport: run.transport.name().to_owned(),
+        // Servers from before memory was shared know no name for it.
+        transport: Some(run.transport)
+            .filter(|kind| *kind != TransportKind::default())
+            .map(|kind| kind.name().to_owned()),
         instances,
         wait: run.how.wait.unwrap_or_default(),
         direct: run.how.direct,
@@ -195,10 +197,10 @@ async fn find_services(parts: Vec<DomainPart>, settings: &Settings) -> Result<Ve
         let url = match service {
             ServiceChoice::Url(url) => url,
             ServiceChoice::Interface { wanted, servers } => {
-                let meant = wanted_interface(&wanted, settings).await?;
+                let meant = Wanted::named(&wanted, settings).await?;
                 let found = find(&meant, &servers, settings).await?;
-                let is_rank = |of: &&FoundService| of.matches() && of.service.has_ranks();
-                let chosen = found.iter().find(is_rank).map(|of| of.service.address());
+                let is_rank = |of: &&FoundService| of.service.has_ranks();
+                let chosen = found.matches().find(is_rank).map(|of| of.service.address());
                 chosen.ok_or_else(|| no_service(&wanted, &servers, &found))?
             }
         };
@@ -207,17 +209,20 @@ async fn find_services(parts: Vec<DomainPart>, settings: &Settings) -> Result<Ve
     Ok(instances)
 }
 
-fn no_service(wanted: &str, servers: &[String], found: &[FoundService]) -> UsageError {
+fn no_service(wanted: &str, servers: &[String], found: &Found) -> UsageError {
     let mut what = format!(
         "no service of {} has the interface {wanted} and can be a rank",
         servers.join(", ")
     );
-    for of in found {
+    for of in &found.services {
         let why = match of.differences.iter().find(|difference| difference.breaks) {
             Some(difference) => difference.to_string(),
             None => "its service file has no [ranks]".to_owned(),
         };
         what.push_str(&format!("; {}: {why}", of.service.address()));
+    }
+    for away in &found.away {
+        what.push_str(&format!("; {away}"));
     }
     UsageError(what)
 }

@@ -179,7 +179,9 @@ impl RunningServer {
         limits.faces.client_certificates = running.faces.client_certificates;
         limits.jobs = running.jobs.clone();
         limits.data = running.data.clone();
-        guarded(self.address, &limits.faces, arguments.open, self.tls.is_some())?;
+        limits.faces.relays.clone_from(&running.faces.relays);
+        let exposure = arguments.exposure(self.address, self.tls.is_some());
+        guarded(exposure, &limits.faces, arguments.open)?;
         let host =
             assembly::successor(&self.current.get(), limits, descriptions, arguments.functions())?;
         let services = host.services().filter(|entry| !entry.is_built_in()).count();

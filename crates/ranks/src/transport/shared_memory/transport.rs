@@ -1,4 +1,4 @@
-//! All rings of a process.
+//! All rings of a process, and its connections.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -23,10 +23,14 @@ const TURN: usize = 4 << 20;
 /// Connections are looked at every so often, though rings have work.
 const CONNECTIONS: u32 = 64;
 
-/// A process's rings to and from all others of its host, and its connections.
+/// A process's rings to and from all others of its host, and its connections, which carry what goes to other hosts.
 #[derive(Debug)]
 pub struct SharedMemory {
     segment: Arc<Segment>,
+    /// Who has which place in the memory.
+    ranks: Vec<Rank>,
+    /// The reverse; `None` is on another host.
+    places: Vec<Option<usize>>,
     tcp: Tcp,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
@@ -53,7 +57,7 @@ struct Incoming {
 #[derive(Debug)]
 struct Sleeper {
     segment: Arc<Segment>,
-    rank: usize,
+    place: usize,
     connections: Arc<dyn Waiter>,
     /// To whom frames wait for room.
     waits: Vec<AtomicBool>,
@@ -64,31 +68,38 @@ struct Sleeper {
 }
 
 impl SharedMemory {
-    /// This rank's event, for its connections ([`Tcp::with_event`]).
-    pub fn event(segment: &Segment, rank: Rank) -> Result<OwnedFd> {
-        let event = segment.event(rank as usize).try_clone();
+    /// The event of a place, for the connections of the rank that has it ([`Tcp::with_event`]).
+    pub fn event(segment: &Segment, place: usize) -> Result<OwnedFd> {
+        let event = segment.event(place).try_clone();
         event.map_err(|error| Error::Join { problem: error.to_string() })
     }
 
-    /// For `rank`, with connections that have its event.
-    pub fn new(segment: Arc<Segment>, rank: Rank, tcp: Tcp) -> Self {
-        let (ranks, rank) = (segment.ranks(), rank as usize);
-        let outgoing = (0..ranks).map(|to| Outgoing {
-            writer: Writer::new(rank, to),
+    /// For the rank with this place in the memory of `ranks`, with connections that have its event.
+    ///
+    /// # Panics
+    /// The memory is of more or fewer ranks.
+    pub fn new(segment: Arc<Segment>, ranks: Vec<Rank>, place: usize, tcp: Tcp) -> Self {
+        let count = segment.ranks();
+        assert_eq!(ranks.len(), count, "a rank for each place");
+        let outgoing = (0..count).map(|to| Outgoing {
+            writer: Writer::new(place, to),
             queue: VecDeque::new(),
             offset: 0,
         });
         let incoming =
-            (0..ranks).map(|from| Incoming { reader: Reader::new(from, rank), arriving: None });
+            (0..count).map(|from| Incoming { reader: Reader::new(from, place), arriving: None });
         let sleeper = Sleeper {
             segment: segment.clone(),
-            rank,
+            place,
             connections: tcp.waiter(),
-            waits: (0..ranks).map(|_| AtomicBool::new(false)).collect(),
-            closed: (0..ranks).map(|peer| AtomicBool::new(peer == rank)).collect(),
+            waits: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            closed: (0..count).map(|peer| AtomicBool::new(peer == place)).collect(),
             woken: AtomicBool::new(false),
         };
+        let place_of = |rank| ranks.iter().position(|&of| of == rank);
         Self {
+            places: (0..).take(tcp.size()).map(place_of).collect(),
+            ranks,
             tcp,
             outgoing: outgoing.collect(),
             incoming: incoming.collect(),
@@ -96,6 +107,15 @@ impl SharedMemory {
             segment,
             turns: 0,
         }
+    }
+
+    fn place(&self, rank: Rank) -> Option<usize> {
+        self.places.get(rank as usize).copied().flatten()
+    }
+
+    /// Whether some ranks are reached over connections only.
+    fn has_remote(&self) -> bool {
+        self.ranks.len() < self.places.len()
     }
 
     /// Writes what there is room for; whether that was anything.
@@ -143,7 +163,7 @@ impl SharedMemory {
     fn read(&mut self, from: usize, engine: &mut Engine) -> Result<bool> {
         let segment = &self.segment;
         let Incoming { reader, arriving, .. } = &mut self.incoming[from];
-        let peer = Rank::try_from(from).unwrap_or(Rank::MAX);
+        let peer = self.ranks[from];
         let wrong = |problem| Error::Protocol { from: peer, problem };
         let mut read = 0;
         while read < TURN {
@@ -195,17 +215,18 @@ impl SharedMemory {
 
 impl Transport for SharedMemory {
     fn send(&mut self, frame: Frame, engine: &mut Engine) {
-        let to = frame.header.to;
-        if engine.peer_state(to) == PeerState::Left {
-            return engine.undelivered(to);
+        let rank = frame.header.to;
+        let Some(to) = self.place(rank) else { return self.tcp.send(frame, engine) };
+        if engine.peer_state(rank) == PeerState::Left {
+            return engine.undelivered(rank);
         }
-        let waited = !self.outgoing[to as usize].queue.is_empty();
-        self.outgoing[to as usize].queue.push_back(frame);
+        let waited = !self.outgoing[to].queue.is_empty();
+        self.outgoing[to].queue.push_back(frame);
         if !waited {
-            self.flush(to as usize, engine);
+            self.flush(to, engine);
         }
         // What did not fit and has no request is the caller's no longer.
-        let last = self.outgoing[to as usize].queue.back_mut();
+        let last = self.outgoing[to].queue.back_mut();
         if let Some(frame) = last.filter(|frame| frame.request.is_none()) {
             frame.payload.detach();
         }
@@ -217,15 +238,15 @@ impl Transport for SharedMemory {
             if self.sleeper.closed[peer].load(Ordering::Relaxed) {
                 continue;
             }
+            let rank = self.ranks[peer];
             match self.read(peer, engine) {
                 Ok(read) => moved |= read,
                 Err(error) => {
-                    tracing::warn!(%error, rank = peer, "a rank is given up");
-                    engine.fail(Rank::try_from(peer).unwrap_or(Rank::MAX));
+                    tracing::warn!(%error, rank, "a rank is given up");
+                    engine.fail(rank);
                 }
             }
             if !self.outgoing[peer].queue.is_empty() {
-                let rank = Rank::try_from(peer).unwrap_or(Rank::MAX);
                 if engine.peer_state(rank) == PeerState::Left {
                     self.outgoing[peer].queue.clear();
                     self.sleeper.waits[peer].store(false, Ordering::Relaxed);
@@ -237,14 +258,26 @@ impl Transport for SharedMemory {
         }
         self.turns = self.turns.wrapping_add(1);
         let woken = self.sleeper.woken.swap(false, Ordering::Relaxed);
-        if woken || self.turns.is_multiple_of(CONNECTIONS) {
+        let may_have_messages = self.has_remote() && !moved;
+        if woken || may_have_messages || self.turns.is_multiple_of(CONNECTIONS) {
             moved |= self.tcp.progress(engine);
         }
         moved
     }
 
-    fn eager_limit(&self, settings: &Settings) -> usize {
-        settings.shared_memory_eager_limit
+    fn eager_limit(&self, to: Rank, settings: &Settings) -> usize {
+        match self.place(to) {
+            Some(_) => settings.shared_memory_eager_limit,
+            None => self.tcp.eager_limit(to, settings),
+        }
+    }
+
+    fn completes_late(&self, to: Rank) -> bool {
+        self.place(to).is_some()
+    }
+
+    fn is_connected(&self) -> bool {
+        !self.has_remote() || self.tcp.is_connected()
     }
 
     fn watch(&mut self) {
@@ -260,14 +293,16 @@ impl Transport for SharedMemory {
         for (target, ..) in self.incoming.iter_mut().filter_map(|one| one.arriving.as_mut()) {
             target.detach(request);
         }
+        self.tcp.detach(request);
     }
 
     fn disconnect(&mut self, rank: Rank) {
-        let peer = rank as usize;
-        self.outgoing[peer].queue.clear();
-        self.sleeper.waits[peer].store(false, Ordering::Relaxed);
-        self.incoming[peer].arriving = None;
-        self.sleeper.closed[peer].store(true, Ordering::Relaxed);
+        if let Some(peer) = self.place(rank) {
+            self.outgoing[peer].queue.clear();
+            self.sleeper.waits[peer].store(false, Ordering::Relaxed);
+            self.incoming[peer].arriving = None;
+            self.sleeper.closed[peer].store(true, Ordering::Relaxed);
+        }
         self.tcp.disconnect(rank);
     }
 
@@ -290,18 +325,18 @@ impl Sleeper {
         let segment = &self.segment;
         let open = |peer: &usize| !self.closed[*peer].load(Ordering::Relaxed);
         (0..segment.ranks()).filter(open).any(|peer| {
-            let written = segment.written(peer, self.rank).load(Ordering::Acquire);
-            let read = segment.read(peer, self.rank).load(Ordering::Relaxed);
+            let written = segment.written(peer, self.place).load(Ordering::Acquire);
+            let read = segment.read(peer, self.place).load(Ordering::Relaxed);
             written != read
                 || self.waits[peer].load(Ordering::Relaxed)
-                    && segment.starved(self.rank, peer).load(Ordering::Relaxed) == 0
+                    && segment.starved(self.place, peer).load(Ordering::Relaxed) == 0
         })
     }
 }
 
 impl Waiter for Sleeper {
     fn wait(&self, timeout: Option<Duration>) {
-        let sleeping = self.segment.sleeping(self.rank);
+        let sleeping = self.segment.sleeping(self.place);
         sleeping.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !self.has_work() {

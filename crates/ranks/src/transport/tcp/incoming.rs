@@ -11,8 +11,8 @@ use crate::header::{Header, Kind, Rank};
 use crate::transport::socket::{is_transient, some};
 use crate::transport::tcp::greeting::{Greeting, answer, challenge};
 
-/// What is read ahead of a header, so that small frames come several at a time.
-const BUFFER: usize = 4 << 10;
+/// What is read ahead of a header, so that small frames come several at a time. With 4 KiB, messages of 4 KiB take 1.1 times as long.
+const BUFFER: usize = 16 << 10;
 /// Frames and bytes after which the sender is told, though nobody waits for it.
 const UNACKNOWLEDGED_FRAMES: u64 = 32;
 const UNACKNOWLEDGED_BYTES: u64 = 256 << 10;

@@ -102,6 +102,11 @@ impl Tcp {
         })
     }
 
+    /// How many ranks the domain has.
+    pub(in crate::transport) fn size(&self) -> usize {
+        self.outgoing.len()
+    }
+
     fn accept(&mut self, engine: &mut Engine) {
         loop {
             let stream = match self.listener.accept() {

@@ -53,6 +53,8 @@ impl DomainPage {
 /// # Errors
 /// `InvalidValue` if there is none here; `Forbidden`.
 pub(crate) fn domain(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
+    // As the operation that tells the same; rules may be of operations.
+    host.authorise(&Access { operation: "state", ..DomainPage::access(caller) })?;
     let asked = DomainRequest { host, owner: caller, domain: id };
     let members = asked.ranks(Action::Describe)?;
     let addresses = host.domains.addresses(id, caller)?;
@@ -141,16 +143,18 @@ fn traffic(body: &mut String, known: &BTreeMap<Rank, KnownRank>, ranks: usize) {
     let sent = |known: &KnownRank| known.status.clone().map(|status| status.traffic);
     let rows: Vec<(Rank, Vec<Traffic>)> =
         known.iter().map(|(rank, known)| (*rank, sent(known).unwrap_or_default())).collect();
-    let most = rows.iter().flat_map(|(_, row)| row.iter().map(|of| of.bytes)).max().unwrap_or(0);
     body.push_str("<h2>Messages</h2>\n");
     if ranks <= MATRIX {
-        matrix(body, &rows, ranks, most);
+        matrix(body, &rows, ranks);
     } else {
         pairs(body, rows);
     }
 }
 
-fn matrix(body: &mut String, rows: &[(Rank, Vec<Traffic>)], ranks: usize, most: u64) {
+fn matrix(body: &mut String, rows: &[(Rank, Vec<Traffic>)], ranks: usize) {
+    let all = || rows.iter().flat_map(|(_, row)| row).filter(|of| of.messages > 0);
+    let bytes = || all().map(|of| of.bytes);
+    let range = (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0));
     body.push_str(
         "<p>Bytes, and below them messages, from each rank of this server to each rank.</p>\n",
     );
@@ -168,7 +172,7 @@ fn matrix(body: &mut String, rows: &[(Rank, Vec<Traffic>)], ranks: usize, most: 
                 continue;
             };
             let (bytes, messages) = (units::rounded(of.bytes), of.messages);
-            let heat = heat(of.bytes, most);
+            let heat = heat(of.bytes, range);
             let _ = write!(
                 body,
                 "<td style=\"--heat: {heat}%\">{bytes}<br><small>{messages}</small></td>"
@@ -179,10 +183,11 @@ fn matrix(body: &mut String, rows: &[(Rank, Vec<Traffic>)], ranks: usize, most: 
     body.push_str("</table></div>\n");
 }
 
-/// How warm a pair is shown, in per cent: by the digits of its bytes, because they differ so much.
-fn heat(bytes: u64, most: u64) -> u32 {
+/// How warm a pair is shown between the least and the most, in per cent: by the digits of its bytes, because they differ so much.
+fn heat(bytes: u64, (least, most): (u64, u64)) -> u32 {
     let digits = |bytes: u64| 64 - bytes.leading_zeros();
-    100 * digits(bytes) / digits(most).max(1)
+    let above = |bytes: u64| 1 + digits(bytes) - digits(least);
+    100 * above(bytes) / above(most)
 }
 
 fn pairs(body: &mut String, rows: Vec<(Rank, Vec<Traffic>)>) {
@@ -210,6 +215,7 @@ fn pairs(body: &mut String, rows: Vec<(Rank, Vec<Traffic>)>) {
 /// # Errors
 /// See [`DomainRequest::end`].
 pub(crate) async fn end(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
+    host.authorise(&Access { operation: "end", ..DomainPage::access(caller) })?;
     let asked = DomainRequest { host, owner: caller, domain: id };
     // Whether there is one: what is not known has no ranks to end.
     asked.ranks(Action::Describe)?;
@@ -273,9 +279,9 @@ mod tests {
 
     #[test]
     fn the_busiest_pair_is_the_warmest() {
-        let heats = [0, 1, 1000, 1 << 20].map(|bytes| heat(bytes, 1 << 20));
-        assert!(heats.is_sorted() && heats[0] == 0 && heats[3] == 100, "{heats:?}");
-        assert_eq!(heat(0, 0), 0);
+        let heats = [1, 40, 1000, 1 << 20].map(|bytes| heat(bytes, (1, 1 << 20)));
+        assert!(heats.is_sorted() && heats[0] == 4 && heats[3] == 100, "{heats:?}");
+        assert_eq!(heat(0, (0, 0)), 100);
     }
 
     #[test]

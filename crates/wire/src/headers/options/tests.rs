@@ -1,5 +1,5 @@
 use fishplate_contract::{
-    DataType, Operation, OutputChoice, OutputForm, Parameter, Service, Signature,
+    DataType, JobId, Operation, OutputChoice, OutputForm, Parameter, Service, Signature,
 };
 
 use super::super::table;
@@ -89,11 +89,13 @@ fn the_form_of_arrays_travels_in_a_header() {
 
 #[test]
 fn an_answer_tells_its_job() {
-    let job = JobId::from_bytes([7; 16]);
     let (namespace, wrapper) = ("urn:t", "callResponse");
-    let results = HeaderReply::Results { namespace, wrapper, outputs: &[], job: Some(job) };
     let form = ReplyForm::of_head(&MessageHead::default());
-    assert_eq!(read_job(&table::answer(&form, &results)), Some(job));
+    for existing in [false, true] {
+        let job = Some(SubmittedJob { id: JobId::from_bytes([7; 16]), existing });
+        let results = HeaderReply::Results { namespace, wrapper, outputs: &[], job };
+        assert_eq!(read_job(&table::answer(&form, &results)), job);
+    }
     assert_eq!(read_job(&[block("job", "7".into())]), None);
 }
 

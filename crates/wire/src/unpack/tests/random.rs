@@ -1,7 +1,7 @@
 //! Any message, in any packaging and version, cut anywhere, is the same message; and what is
 //! written reads back.
 
-use fishplate_contract::{CallOptions, JobId};
+use fishplate_contract::{CallOptions, JobId, SubmittedJob};
 use proptest::prelude::*;
 
 use super::*;
@@ -172,7 +172,7 @@ fn an_answer_arrives_as_it_was_sent() {
         Argument::text("log", "esc \u{1b}[0m\r\n"),
         Argument::new("file", Value::Data(Payload::Spooled(held))),
     ];
-    let job = JobId::from_bytes([9; 16]);
+    let job = SubmittedJob { id: JobId::from_bytes([9; 16]), existing: false };
     for version in [SoapVersion::V11, SoapVersion::V12] {
         for &packaging in Packaging::ALL {
             let form = form(version, packaging);

@@ -1,0 +1,188 @@
+//! Sites that nobody can dial: their servers dial another one, which passes on what others want of them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::curl::curl;
+use crate::domains::{prepared, server};
+use crate::gateway::{Sites, tls};
+use crate::login;
+use crate::run::{User, ended};
+use crate::server::{Server, until};
+
+/// What its relay calls the hidden site.
+const NAME: &str = "berlin";
+
+const POLICY: &str = "[[allow]]\nwho = '@anybody'\n\
+                      [[allow]]\nwho = '@anybody'\nservice = 'sites'\noperation = 'berlin'\nmay = 'register'\n";
+
+/// A server that is reached through another one only.
+fn hidden(max: u32, relays: &[&Server], options: &[&str]) -> Server {
+    let mut server = prepared(max);
+    let urls: Vec<String> = relays.iter().map(|relay| at(relay)).collect();
+    let relays = urls.iter().flat_map(|url| ["--relay", url]);
+    let words: Vec<&str> = relays.chain(options.iter().copied()).chain(["ring.toml"]).collect();
+    server.serve_behind(&urls[0], &words);
+    server
+}
+
+/// Where the hidden site is at its relay.
+fn at(relay: &Server) -> String {
+    let (root, _) = relay.url().rsplit_once('/').unwrap();
+    format!("{root}/sites/{NAME}")
+}
+
+impl Sites {
+    /// A relay, and a site that dials it.
+    fn with_hidden(max: u32) -> Self {
+        let user = User::new();
+        let (tls, ca) = tls(&user, &["127.0.0.1"]);
+        let tls: Vec<&str> = tls.iter().map(String::as_str).collect();
+        user.write("policy.toml", POLICY);
+        let policy = user.path("policy.toml").to_str().unwrap().to_owned();
+        let relay = server(max, &[&tls[..], &["--policy", &policy]].concat());
+        let site = hidden(max, &[&relay], &["--open", "--rank-ca", &ca]);
+        until("it is reached", || {
+            curl(&["--cacert", &ca, &format!("{}/readyz", at(&relay))]).status == 200
+        });
+        Self { servers: [relay, site], user, ca }
+    }
+}
+
+#[test]
+fn ranks_of_a_site_that_dials_out_are_of_the_domain() {
+    for transport in ["tcp", "soap"] {
+        // More connections at once than are kept ready.
+        let sites = Sites::with_hidden(4);
+        let said = ended(sites.run(4, "sum", &["--transport", transport]));
+        assert_eq!(said.code, 0, "{said:?}");
+        for rank in 0..8 {
+            let line = format!("[{rank}] rank {rank} of 8: 28\n");
+            assert!(said.stdout.contains(&line), "{line} {said:?}");
+        }
+        let [relay, site] = &sites.servers;
+        assert!(site.url().starts_with(&at(relay)), "{}", site.url());
+        let metrics = |url: String| curl(&["--cacert", &sites.ca, &format!("{url}/metrics")]);
+        let (root, _) = relay.url().rsplit_once('/').unwrap();
+        let told = format!("fishplate_site_connections{{site=\"{NAME}\"}} ");
+        let connections = metrics(root.to_owned());
+        assert!(connections.text().contains(&told), "{connections:?}");
+        let told = format!("fishplate_relay_connections{{relay=\"{}\"}} ", at(relay));
+        let connections = metrics(at(relay));
+        assert!(connections.text().contains(&told), "{connections:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_and_its_site_that_are_killed_and_started_anew_lose_double_and_reorder_nothing() {
+    for transport in ["tcp", "soap"] {
+        Sites::with_hidden(1).survive(transport).await;
+    }
+}
+
+/// How a server answers that is asked to be the relay of a site; and the connection.
+fn register(relay: &Server, site: &str, fields: &str) -> (u16, TcpStream) {
+    let mut stream = TcpStream::connect(relay.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let head = format!(
+        "GET /sites/{site} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: fishplate-site\r\n{fields}\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    (std::str::from_utf8(&status[9..]).unwrap().parse().unwrap(), stream)
+}
+
+#[test]
+fn who_has_no_right_to_a_site_does_not_register_it() {
+    let operator = User::new();
+    operator.write(
+        "policy.toml",
+        "[[allow]]\nwho = '@authenticated'\n\
+         [[allow]]\nwho = 'robot'\nservice = 'sites'\noperation = 'berlin'\nmay = 'register'\n",
+    );
+    let policy = operator.path("policy.toml").to_str().unwrap().to_owned();
+    let relay = login::Site::new(&[
+        "--policy",
+        &policy,
+        "--limit",
+        "site_idle=2",
+        "--limit",
+        "site_wait=100ms",
+    ]);
+    let instance = |number: u32| format!("Fishplate-Instance: {number:032}\r\n");
+    let bearer = |words: &[&str]| {
+        let token = relay.token(words);
+        format!("Authorization: Bearer {token}\r\n")
+    };
+    let (robot, mallory) = (bearer(&["--user", "robot"]), bearer(&["--user", "mallory"]));
+    let of_test = bearer(&["--user", "robot", "--service", "test"]);
+    let ask = |site: &str, fields: &[&str]| register(&relay.server, site, &fields.concat());
+    let one = instance(1);
+    for (site, fields, status) in [
+        (NAME, &[one.as_str()][..], 401),
+        (NAME, &["Authorization: Bearer fishplate_forged\r\n", &one], 401),
+        (NAME, &[&mallory, &one], 403),
+        (NAME, &[&of_test, &one], 403),
+        ("london", &[&robot, &one], 403),
+        (NAME, &[&robot], 400),
+    ] {
+        assert_eq!(ask(site, fields).0, status, "{site} {fields:?}");
+    }
+    let pass = || relay.ask("GET", &format!("/sites/{NAME}/test"), "", "");
+    assert_eq!(pass().status, 503, "nobody is there");
+    let held = [(); 2].map(|()| ask(NAME, &[&robot, &one]));
+    assert!(held.iter().all(|(status, _)| *status == 101));
+    until("both are there", || ask(NAME, &[&robot, &one]).0 == 503);
+    // Another process is not that site while the first one is.
+    assert_eq!(ask(NAME, &[&robot, &instance(2)]).0, 503);
+    drop(held);
+    until("the site is free", || ask(NAME, &[&robot, &instance(2)]).0 == 101);
+    // A token that is good for registering alone is.
+    let of_sites = bearer(&["--user", "robot", "--service", "sites"]);
+    until("it is let in", || ask(NAME, &[&of_sites, &instance(3)]).0 == 101);
+    let audit = std::fs::read_to_string(relay.server.data().join("audit.log")).unwrap();
+    assert!(audit.contains("register of sites (operation berlin) for mallory"), "{audit}");
+}
+
+#[test]
+fn a_site_shows_its_token_and_says_why_it_is_not_reached() {
+    let operator = User::new();
+    operator.write(
+        "policy.toml",
+        "[[allow]]\nwho = 'robot'\nservice = 'sites'\noperation = 'berlin'\nmay = 'register'\n",
+    );
+    let policy = operator.path("policy.toml").to_str().unwrap().to_owned();
+    let relay = login::Site::new(&["--policy", &policy]);
+    operator.write("token", "fishplate_forged\n");
+    let token = operator.path("token").to_str().unwrap().to_owned();
+    let options = ["--open", "--relay-token", &token, "--limit", "relay_pause=200ms"];
+    let site = hidden(1, &[&relay.server], &options);
+    until("it is refused", || site.log().contains("401 Unauthorized"));
+    operator.write("token", relay.token(&["--user", "robot"]));
+    let ready = format!("{}/readyz", at(&relay.server));
+    until("it is reached", || curl(&[&ready]).status == 200);
+    until("it says so", || site.log().contains("others reach this server through its relay"));
+}
+
+#[test]
+fn a_site_is_told_what_is_wrong_with_its_relay() {
+    let user = User::new();
+    let serve = |words: &[&str]| {
+        let slots = ["-n", "test", "--", "true"];
+        let said = user.run(
+            &[&["serve", "--listen", "127.0.0.1:0", "--data", "data"], words, &slots].concat(),
+        );
+        assert_ne!(said.code, 0, "{said:?}");
+        said.stderr
+    };
+    let said = serve(&["--relay", "https://hub.example/berlin", "--open"]);
+    assert!(said.contains("must end with /sites/NAME"), "{said}");
+    // Strangers reach it.
+    let url = "https://hub.example/sites/berlin";
+    let said = serve(&["--relay", url]);
+    assert!(said.contains("others can reach https://hub.example/sites/berlin"), "{said}");
+    let said = serve(&["--relay", url, "--open", "--relay-token", "a", "--relay-token", "b"]);
+    assert!(said.contains("--relay-token stands 2 times and --relay 1 times"), "{said}");
+}

@@ -1,0 +1,88 @@
+"""What is shown of a run: on a terminal, in a notebook, in its report."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+from runs import Starts
+from server import Hosted
+
+import fishplate
+from fishplate import errors
+
+
+def test_a_terminal_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, sys\n"
+        "with fishplate.Run('seen', sys.argv[1]) as run:\n"
+        "    tally = run.service(sys.argv[2])\n"
+        "    for n in range(3):\n"
+        "        tally(starts=sys.argv[3], tag=str(n), x=n, pause=0.5)\n"
+        "        run.progress('residual', 10.0 ** -n)\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "run"), tally.urls["tally"], starts.path]
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        # Reading a terminal that nobody has open any more is an error.
+        with suppress(OSError):
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+    os.close(ours)
+    lines = shown.decode().replace("\x1b[K", "").split("\r")
+    assert any("tally 0 s" in line for line in lines), lines
+    assert any(line.startswith("seen: 3 steps done | residual 0.01 (3) | ") for line in lines), lines
+
+
+def test_a_notebook_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate\n"
+        f"run = fishplate.Run('noted', {str(tmp_path / 'run')!r})\n"
+        f"run.service({tally.urls['tally']!r})(starts={starts.path!r}, tag='x', x=1)\n"
+        "run.close()\n"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])  # type: ignore[no-untyped-call]
+    done = nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    (output,) = done.cells[0].outputs
+    assert output["data"]["text/plain"].startswith("noted: 1 step done | ")
+
+
+def test_a_report_needs_nothing_else(tally: Hosted, second: Hosted, starts: Starts, tmp_path: Path) -> None:
+    image = tmp_path / "dot.svg"
+    image.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    text = b"".join(b"%d\n" % (number * 7919 % 10007) for number in range(10_000))
+    with fishplate.Run("told", tmp_path / "run") as run:
+        words = run.service(tally.urls["sort"])(text=text).sorted
+        run.service(second.urls["gzip"])(plain=words)
+        run.service(tally.urls["gzip"])(plain=words)
+        with pytest.raises(errors.ProgramFailed):
+            run.service(tally.urls["tally"])(starts=starts.path, tag="<b>", x=-1)
+        for value in (1.0, 0.1, 0.01):
+            run.progress("residual", value)
+            run.progress("front", 2.0 - value)
+        run.picture(image, "a dot")
+        other = tmp_path / "line.svg"
+        other.write_text("<svg xmlns='http://www.w3.org/2000/svg'><!-- a line --></svg>")
+        page = run.report(pictures=[(other, "a line")]).read_text()
+        assert run.transferred[0] < 2 * len(text)
+        assert "told: 3 steps done, 1 failed" in repr(run) and "residual 0.01 (3)" in repr(run)
+    assert page.count("src='data:image/svg+xml;base64,") == 2 and "<figcaption>a line</figcaption>" in page
+    assert "<script" not in page
+    assert ">gzip at " in page and ">sort<title>" in page, "of one on two servers each has a lane"
+    assert "residual (logarithmic)" in page and "<figcaption>front</figcaption>" in page
+    assert page.count("http") == page.count(tally.urls["tally"]) == 1, "nothing is fetched"
+    size = fishplate._progress.human(len(text))
+    assert f"<td>sort</td><td>gzip</td><td class='n'>2</td><td class='n'>{size}</td>" in page
+    assert "1 fetched, 1 on the same server" in page or "1 on the same server, 1 fetched" in page
+    assert "-1 is below 0" in page and "tag=&lt;b&gt;" in page
