@@ -134,7 +134,7 @@ def release_rates(
                 total += moved[node] @ by_corner[row, corner]
     for a, b, long in zip(*front.sides, np.diff(front.arc), strict=True):
         for k in (a, b):
-            length += long / 2 * np.linalg.norm(moved[front.numbers[k]], axis=1)
+            length += long / 2 * (moved[front.numbers[k]] @ front.ahead[k])
     return total / length
 
 
