@@ -85,7 +85,8 @@ def main() -> int:
         return 1
     print(crack.table(done))
     through = "broken through" if done[-1].ligament < case.least_ligament else "the wall holds"
-    print(f"{through} after {len(done)} steps, {time.monotonic() - started:.0f} s; the workflow itself moved {(sent + received) / 1e6:.2f} MB")
+    seconds, megabytes = time.monotonic() - started, (sent + received) / 1e6
+    print(f"{through} after {len(done)} steps, {seconds:.0f} s; the workflow itself moved {megabytes:.2f} MB")
     print(f"picture: {wanted.output / 'crack.png'}\nreport:  {report}")
     return 0
 

@@ -67,8 +67,8 @@ class Case:
     gas: Conditions = Conditions(
         pressure=20e6, temperature=900.0, initial_wall_temperature=780.0, passage_temperature=700.0
     )
-    """Hot gas and warm coolant: so little heat flows that the bore's thermal stress, which is a pressure, does not close
-    the crack."""
+    """Hot gas and warm coolant: so little heat flows that the thermal stress at the bore, which compresses it, does
+    not close the crack."""
     size: Size = SIZES["coarse"]
     crack_half_length: float = 6.0
     """Half of the first crack's length along the bore, mm."""

@@ -134,7 +134,7 @@ def release_rates(
                 total += moved[node] @ by_corner[row, corner]
     for a, b, long in zip(*front.sides, np.diff(front.arc), strict=True):
         for k in (a, b):
-            length += long / 2 * np.linalg.norm(moved[front.numbers[k]], axis=1)
+            length += long / 2 * (moved[front.numbers[k]] @ front.ahead[k])
     return total / length
 
 
@@ -142,7 +142,9 @@ def extensions(deck: Deck, front: Front, edge: float) -> dict[int, np.ndarray]:
     """q of each corner that it moves: a row for each node of the front around which it is one."""
     corners = sorted({node for nodes in deck.elements.values() for node in nodes[:4]})
     at = np.array([deck.nodes[node] for node in corners])
-    near = ((at > front.points.min(axis=0) - RADIUS * edge) & (at < front.points.max(axis=0) + RADIUS * edge)).all(axis=1)
+    near = ((at > front.points.min(axis=0) - RADIUS * edge) & (at < front.points.max(axis=0) + RADIUS * edge)).all(
+        axis=1
+    )
     corners, at = [node for node, is_near in zip(corners, near, strict=True) if is_near], at[near]
     r, arc, side, part = projection(front, at)
     fall = np.clip((RADIUS - r / edge) / (RADIUS - CORE), 0.0, 1.0)

@@ -66,7 +66,7 @@ def displacement_correlation(deck: Deck, front: Front, solid: Solid, displacemen
         while near.sum() < 8 and window < total:
             window *= 1.5
             near = (r < window) & (np.abs(apart) < window)
-        weight = (1 - (apart[near] / window) ** 2)
+        weight = 1 - (apart[near] / window) ** 2
         terms = np.column_stack([np.ones(near.sum()), r[near], apart[near]]) * weight[:, None]
         found[k] = np.linalg.lstsq(terms, apparent[near] * weight[:, None], rcond=None)[0][0]
     return found
@@ -118,7 +118,9 @@ def main() -> int:
     np.savetxt(wanted.table, np.column_stack([front.points, found]), fmt="%.9g")
     largest = np.abs(found[:, 0]).max()
     print(f"{len(found)} nodes on the front, K_I {found[:, 0].min():.4g} to {found[:, 0].max():.4g} MPa sqrt(mm)")
-    print(f"K_II and K_III at most {np.abs(found[:, 1]).max() / largest:.2%} and {np.abs(found[:, 2]).max() / largest:.2%}")
+    print(
+        f"K_II and K_III at most {np.abs(found[:, 1]).max() / largest:.2%} and {np.abs(found[:, 2]).max() / largest:.2%}"
+    )
     return 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The Meshing Loop of paper 000 (section 2.1): mesh the surface, fill it, send back the triangles that need refinement,
-until there are none. Ours; the meshers that it calls are not. A workflow: killed, its service ends the jobs it began."""
+"""The Meshing Loop of paper 000 (section 2.1): mesh the surface, fill it, send back the triangles that need
+refinement, until there are none. Ours; the meshers that it calls are not. A workflow: killed, its service ends the jobs it began."""
 
 import argparse
 import sys
