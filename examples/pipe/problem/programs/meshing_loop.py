@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import fishplate
+from fishplate import errors
 import numpy as np
+from fishplate import errors
 
 PASSES = 8
 """After so many the mesh is given up."""
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
+"""Signals that a mesher does not send itself when it can't go on."""
 
 
 def loop(run: fishplate.Run, wanted: argparse.Namespace) -> int:
@@ -32,7 +36,9 @@ def loop(run: fishplate.Run, wanted: argparse.Namespace) -> int:
         volume = None
         try:
             volume = volume_mesher.by_reference()(surface=surface, volume=wanted.tet_volume).mesh
-        except fishplate.Fault as refused:
+        except (errors.ProgramFailed, errors.ProgramKilled) as refused:
+            if getattr(refused, "signal", None) in FROM_OUTSIDE:
+                raise
             print(f"the volume mesher refused the surface: {refused}", flush=True)
         checked = mesh_check(surface=surface, volume=volume, angle=wanted.least_angle)
         run.progress("triangles to refine", checked.rejected)
