@@ -5,8 +5,6 @@
 
 #![expect(unsafe_code, reason = "a non-blocking operation outlives the call that lends it memory")]
 
-use crate::collective::scratch::Scratch;
-
 /// Memory that is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct SendBuffer {
@@ -98,7 +96,7 @@ pub(crate) enum Memory {
     /// The caller's receive buffer.
     Receive(ReceiveBuffer),
     /// Of the operation's own.
-    Scratch(Scratch),
+    Scratch(Box<[u8]>),
 }
 
 impl Memory {
@@ -106,7 +104,7 @@ impl Memory {
         match self {
             Self::Send(buffer) => buffer.length,
             Self::Receive(buffer) => buffer.length,
-            Self::Scratch(scratch) => scratch.bytes().len(),
+            Self::Scratch(bytes) => bytes.len(),
         }
     }
 
@@ -114,7 +112,7 @@ impl Memory {
         match self {
             Self::Send(buffer) => buffer.start.cast_mut(),
             Self::Receive(buffer) => buffer.start,
-            Self::Scratch(scratch) => scratch.bytes_mut().as_mut_ptr(),
+            Self::Scratch(bytes) => bytes.as_mut_ptr(),
         }
     }
 
@@ -123,7 +121,7 @@ impl Memory {
         match self {
             Self::Send(buffer) => Self::Send(*buffer),
             Self::Receive(buffer) => Self::Receive(buffer.again()),
-            Self::Scratch(scratch) => Self::Scratch(Scratch::new(scratch.bytes().len())),
+            Self::Scratch(bytes) => Self::Scratch(vec![0; bytes.len()].into()),
         }
     }
 

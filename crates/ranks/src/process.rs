@@ -172,7 +172,6 @@ impl Process {
         let mut engine = Engine::new(domain, rank, size, &settings);
         for (to, peer) in (0..).zip(&mut engine.peers) {
             peer.eager_limit = transport.eager_limit(to, &settings);
-            peer.completes_late = transport.completes_late(to);
         }
         engine.window =
             settings.unexpected_memory as u64 / u64::from(transport.senders(size)).max(1);
@@ -370,7 +369,8 @@ impl Process {
             }
             state = self.lock();
             if pause == Pause::Yield {
-                state.backoff.yielded(&mut idle, now.elapsed());
+                let back = Instant::now();
+                state.backoff.yielded(&mut idle, back, back - now);
             }
             state.driven = false;
             if state.followers > 0 {

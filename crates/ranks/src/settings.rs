@@ -27,7 +27,7 @@ pub struct Settings {
     pub unexpected_memory: usize,
     /// Bytes that buffered sends may occupy until they are received.
     pub buffer_size: usize,
-    /// How long a waiting thread looks again and again before it blocks. 20 µs; zero never spins.
+    /// How long a waiting thread looks again and again before it yields its processor between looks, and then sleeps. 20 µs; zero: it sleeps at once.
     pub spin: Duration,
     /// How long a rank may be out of reach before it has failed.
     pub peer_timeout: Duration,

@@ -43,12 +43,6 @@ pub trait Transport: Send {
         settings.eager_limit
     }
 
-    /// Whether a short message to a rank is under way only when its request was told so ([`Engine::sent`]): there is little room, and what finds none waits
-    /// for the next call, which a program may make late. Else what finds none is copied, and its send is complete.
-    fn completes_late(&self, _to: Rank) -> bool {
-        false
-    }
-
     /// Senders among which memory for unexpected messages is divided.
     fn senders(&self, ranks: u32) -> u32 {
         ranks

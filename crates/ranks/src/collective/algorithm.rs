@@ -198,7 +198,9 @@ impl Algorithms {
     }
 
     pub(super) fn barrier(self, size: u32) -> Barrier {
-        self.barrier.unwrap_or(if size > FEW { Barrier::Dissemination } else { Barrier::Serial })
+        // Two ranks tell each other at once.
+        let few = (3..=FEW).contains(&size);
+        self.barrier.unwrap_or(if few { Barrier::Serial } else { Barrier::Dissemination })
     }
 
     pub(super) fn allgather(self, bytes: usize) -> Allgather {

@@ -6,7 +6,7 @@
 //! - [`algorithm`]: algorithms by name, and which is taken when none is named
 //! - [`inter`]: what a program calls between two groups
 //! - [`neighborhood`]: what it calls among neighbours of a topology
-//! - `builder`: what calls need while they write a schedule; `schedule`: steps, and how they are run; `accumulator`: what reductions reduce into; `scratch`: memory of their own
+//! - `builder`: what calls need while they write a schedule; `schedule`: steps, and how they are run; `accumulator`: what reductions reduce into
 //! - `hierarchical`: how they go between sites; the rest is about ranks that are all alike
 //! - `broadcast` (and barrier), `gather` (and scatter, all-gather), `alltoall`, `reduce` (and all-reduce, reduce-scatter), `scan`
 
@@ -16,7 +16,6 @@ pub mod calls;
 pub mod inter;
 pub mod neighborhood;
 pub(crate) mod schedule;
-pub(crate) mod scratch;
 
 mod accumulator;
 mod allreduce;

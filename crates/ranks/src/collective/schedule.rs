@@ -1,7 +1,6 @@
 //! Schedules: a rank's part of a collective operation, and how it is run.
 
 use crate::buffer::{Memory, ReceiveBuffer, SendBuffer, Span, combine};
-use crate::collective::scratch::Scratch;
 use crate::engine::{Engine, SendArguments};
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -53,7 +52,7 @@ impl Schedule {
     }
 
     pub(crate) fn scratch(&mut self, length: usize) -> Span {
-        self.add(Memory::Scratch(Scratch::new(length)), length)
+        self.add(Memory::Scratch(vec![0; length].into()), length)
     }
 
     /// The same steps on the same buffers, of which only one may be under way.
@@ -215,6 +214,10 @@ impl Running {
                 self.pending.push(engine.receive(pattern, buffer));
             }
             Some(Step::Wait) => {
+                // An eager send is complete before the transport has taken it, and may not be afterwards.
+                if engine.has_frames() {
+                    return Ok(false);
+                }
                 let mut failed = Ok(());
                 self.pending.retain(|&request| match engine.take_outcome(request) {
                     None => true,
@@ -225,8 +228,7 @@ impl Running {
                     }
                 });
                 failed?;
-                // An eager send is complete before the transport has taken it.
-                if !self.pending.is_empty() || engine.has_frames() {
+                if !self.pending.is_empty() {
                     return Ok(false);
                 }
             }

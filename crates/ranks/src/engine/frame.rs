@@ -52,6 +52,8 @@ pub struct Frame {
     pub payload: Payload,
     /// Who is to be told ([`crate::Engine::sent`](super::Engine::sent)) when the receiver has all of it.
     pub request: Option<RequestId>,
+    /// An eager send that is complete if the frame is carried at once ([`crate::Engine::delay`](super::Engine::delay)).
+    pub eager: Option<RequestId>,
 }
 
 /// Where a payload goes.

@@ -21,8 +21,6 @@ pub(crate) struct Peer {
     pub(crate) state: PeerState,
     /// Payloads up to this go to it at once, with credit.
     pub(crate) eager_limit: usize,
-    /// A send to it is complete when its frame was carried, also a short one.
-    pub(crate) completes_late: bool,
     /// Messages that were sent to it, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -49,7 +47,6 @@ impl Peer {
         Self {
             state: PeerState::Alive,
             eager_limit,
-            completes_late: false,
             messages: 0,
             bytes: 0,
             sent: 0,

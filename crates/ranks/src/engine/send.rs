@@ -1,7 +1,7 @@
 //! Sends: eager while there is credit, else a rendezvous.
 
 use crate::buffer::SendBuffer;
-use crate::engine::frame::Payload;
+use crate::engine::frame::{Frame, Payload};
 use crate::engine::peer::{Peer, PeerState};
 use crate::engine::record::{Record, SendRecord, Status};
 use crate::engine::state::{Engine, MESSAGE_COST};
@@ -44,22 +44,23 @@ impl Engine {
             peer.credit_used += cost;
             // The transport copies what it does not carry at once.
             let payload = if length == 0 { Payload::Empty } else { Payload::Borrowed(buffer) };
-            let late = peer.completes_late && matches!(mode, Mode::Standard | Mode::Ready);
-            if mode != Mode::Synchronous && !late {
-                self.emit(header, payload, None);
-                return self.completed(Ok(Status::EMPTY));
+            if mode != Mode::Synchronous {
+                let request = self.completed(Ok(Status::EMPTY));
+                let eager = (mode != Mode::Buffered).then_some(request);
+                self.emit_frame(Frame { header, payload, request: None, eager });
+                return request;
             }
             let request = self.new_request(Record::Send(SendRecord {
                 to,
                 tag,
                 mode,
                 payload: None,
-                in_flight: late,
+                in_flight: false,
                 abandoned: false,
                 released: false,
             }));
             header.sender = request;
-            self.emit(header, payload, late.then_some(request));
+            self.emit(header, payload, None);
             return request;
         }
         let payload = if mode == Mode::Buffered {
@@ -111,6 +112,23 @@ impl Engine {
             peer.sent
         };
         Some(self.peers.iter_mut().enumerate().map(number).collect())
+    }
+
+    /// A transport has no room for a frame: an eager send is not complete yet, for its program might pass no messages from then on, and
+    /// nobody would carry what is still here. Who is to be told ([`Engine::sent`]) when it is carried.
+    pub fn delay(&mut self, frame: &mut Frame) -> Option<RequestId> {
+        let request = frame.eager.take()?;
+        let record = self.requests.get_mut(&request)?;
+        *record = Record::Send(SendRecord {
+            to: frame.header.to,
+            tag: frame.header.tag,
+            mode: frame.header.mode,
+            payload: None,
+            in_flight: true,
+            abandoned: false,
+            released: false,
+        });
+        Some(request)
     }
 
     /// The receiver has all of a request's payload.

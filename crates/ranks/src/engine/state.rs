@@ -230,12 +230,13 @@ impl Engine {
     }
 
     /// Hands a frame to the transport, or to this engine itself.
-    pub(crate) fn emit(
-        &mut self,
-        mut header: Header,
-        payload: Payload,
-        request: Option<RequestId>,
-    ) {
+    pub(crate) fn emit(&mut self, header: Header, payload: Payload, request: Option<RequestId>) {
+        self.emit_frame(Frame { header, payload, request, eager: None });
+    }
+
+    /// The same of a whole frame.
+    pub(crate) fn emit_frame(&mut self, mut frame: Frame) {
+        let header = &mut frame.header;
         let peer = &mut self.peers[header.to as usize];
         if peer.state != PeerState::Alive {
             return;
@@ -244,12 +245,12 @@ impl Engine {
         header.sequence = peer.sent;
         if header.to == self.rank {
             // Ours are in order and well-formed.
-            let _ = self.deliver(header, payload.bytes());
-            if let Some(request) = request {
+            let _ = self.deliver(*header, frame.payload.bytes());
+            if let Some(request) = frame.request {
                 self.sent(request);
             }
         } else {
-            self.outbox.push_back(Frame { header, payload, request });
+            self.outbox.push_back(frame);
         }
     }
 

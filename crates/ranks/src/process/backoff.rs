@@ -3,7 +3,7 @@
 //! With a processor for each rank, what is waited for comes while it looks. With more ranks than processors it comes from who could run if
 //! this thread did not, so looking is in vain: it yields, and has the processor back when the others have done what they can. To sleep
 //! and to be woken takes longer than that (decision 0011 has figures), but who yields to others than ranks comes back after their time slice,
-//! not when a message comes. So what was in vain, or slow, is done less the next times.
+//! not when a message comes. So what was in vain is done less the next times, and what was slow not for a while.
 
 use std::time::{Duration, Instant};
 
@@ -24,20 +24,13 @@ pub(super) struct Idle {
 }
 
 /// What a process has learnt of its waits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Backoff {
     /// How often the time for looking is halved.
     halvings: u32,
     failures: u32,
-    /// How many waits go to sleep without yielding, from now on and after the next slow yield.
-    declined: u32,
-    next_declined: u32,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { halvings: 0, failures: 0, declined: 0, next_declined: Self::LEAST_DECLINED }
-    }
+    /// Waits go to sleep without yielding until then.
+    declines_until: Option<Instant>,
 }
 
 impl Backoff {
@@ -50,8 +43,8 @@ impl Backoff {
     const HANDED_OVER: Duration = Duration::from_nanos(1500);
     /// One that takes longer was to others than ranks that pass messages.
     const SLOW: Duration = Duration::from_millis(1);
-    const LEAST_DECLINED: u32 = 16;
-    const MOST_DECLINED: u32 = 1 << 12;
+    /// So many times as long nobody yields then: that is what is lost at most.
+    const DECLINED: u32 = 32;
 
     /// What to do next; `most` is the longest time for looking.
     pub(super) fn pause(&mut self, idle: &mut Idle, now: Instant, most: Duration) -> Pause {
@@ -61,8 +54,7 @@ impl Backoff {
                 return *idle.last.insert(Pause::Spin);
             }
             self.spun_in_vain();
-            if self.declined > 0 || most.is_zero() {
-                self.declined = self.declined.saturating_sub(1);
+            if most.is_zero() || self.declines_until.is_some_and(|until| now < until) {
                 idle.yields = Self::YIELDS;
             }
         }
@@ -71,27 +63,21 @@ impl Backoff {
         *idle.last.insert(if yields { Pause::Yield } else { Pause::Sleep })
     }
 
-    /// A yield took so long.
-    pub(super) fn yielded(&mut self, idle: &mut Idle, time: Duration) {
+    /// A yield took so long, until `now`.
+    pub(super) fn yielded(&mut self, idle: &mut Idle, now: Instant, time: Duration) {
         if time > Self::HANDED_OVER {
             self.halvings = Self::MOST_HALVINGS;
         }
         if time > Self::SLOW {
             idle.yields = Self::YIELDS;
-            self.declined = self.next_declined;
-            self.next_declined = (self.next_declined * 2).min(Self::MOST_DECLINED);
+            self.declines_until = Some(now + time * Self::DECLINED);
         }
     }
 
     /// Something came.
     pub(super) fn ended(&mut self, idle: &mut Idle) {
-        match std::mem::take(idle).last {
-            Some(Pause::Spin) => self.halvings = self.halvings.saturating_sub(1),
-            Some(Pause::Yield) if self.declined == 0 => {
-                let less = self.next_declined - self.next_declined / 8;
-                self.next_declined = less.max(Self::LEAST_DECLINED);
-            }
-            _ => {}
+        if std::mem::take(idle).last == Some(Pause::Spin) {
+            self.halvings = self.halvings.saturating_sub(1);
         }
     }
 
@@ -116,16 +102,22 @@ mod tests {
     use super::*;
 
     const SPIN: Duration = Duration::from_micros(20);
+    const MICROSECOND: Duration = Duration::from_micros(1);
 
-    /// A wait that ends after so many pauses of a microsecond, each yield of which takes so long; what was done.
-    fn wait(backoff: &mut Backoff, pauses: u32, yielded: Duration) -> Vec<Pause> {
-        let (mut idle, mut now) = (Idle::default(), Instant::now());
+    /// A wait that ends after so many pauses of a microsecond each, but yields that take so long; what was done.
+    fn wait(
+        backoff: &mut Backoff,
+        now: &mut Instant,
+        pauses: u32,
+        yielded: Duration,
+    ) -> Vec<Pause> {
+        let mut idle = Idle::default();
         let mut done = Vec::new();
         for _ in 0..pauses {
-            let pause = backoff.pause(&mut idle, now, SPIN);
-            now += Duration::from_micros(1);
+            let pause = backoff.pause(&mut idle, *now, SPIN);
+            *now += if pause == Pause::Yield { yielded } else { MICROSECOND };
             if pause == Pause::Yield {
-                backoff.yielded(&mut idle, yielded);
+                backoff.yielded(&mut idle, *now, yielded);
             }
             done.push(pause);
         }
@@ -139,8 +131,7 @@ mod tests {
 
     #[test]
     fn who_waits_spins_then_yields_then_sleeps() {
-        let mut backoff = Backoff::default();
-        let done = wait(&mut backoff, 100, Duration::ZERO);
+        let done = wait(&mut Backoff::default(), &mut Instant::now(), 100, MICROSECOND);
         let yields = Backoff::YIELDS as usize;
         assert_eq!(count(&done, Pause::Spin), 20);
         assert_eq!(done[20..20 + yields], vec![Pause::Yield; yields]);
@@ -149,32 +140,31 @@ mod tests {
 
     #[test]
     fn spinning_in_vain_ends_and_is_tried_again() {
-        let mut backoff = Backoff::default();
-        let spins: Vec<usize> = (0..Backoff::RETRY)
-            .map(|_| count(&wait(&mut backoff, 30, Duration::ZERO), Pause::Spin))
-            .collect();
-        assert_eq!(spins[..6], [20, 10, 5, 3, 0, 0]);
-        assert_eq!(count(&wait(&mut backoff, 30, Duration::ZERO), Pause::Spin), 20);
+        let (mut backoff, mut now) = (Backoff::default(), Instant::now());
+        let mut spins = |yielded| count(&wait(&mut backoff, &mut now, 30, yielded), Pause::Spin);
+        assert_eq!([(); 6].map(|()| spins(MICROSECOND)), [20, 10, 5, 3, 0, 0]);
+        let rest: usize = (7..=Backoff::RETRY).map(|_| spins(MICROSECOND)).sum();
+        assert_eq!((rest, spins(MICROSECOND)), (0, 20));
     }
 
     #[test]
-    fn who_shares_its_processor_with_others_seldom_yields() {
-        let mut backoff = Backoff::default();
-        let slow = Backoff::SLOW * 3;
-        let waits = 3 * Backoff::MOST_DECLINED;
+    fn who_shares_its_processor_does_not_spin() {
+        let (mut backoff, mut now) = (Backoff::default(), Instant::now());
+        wait(&mut backoff, &mut now, 30, 3 * MICROSECOND);
+        assert_eq!(count(&wait(&mut backoff, &mut now, 30, MICROSECOND), Pause::Spin), 0);
+    }
+
+    #[test]
+    fn who_shares_it_with_others_than_ranks_loses_little_by_yields() {
+        let (mut backoff, mut now) = (Backoff::default(), Instant::now());
+        let (begun, slow) = (now, 5 * Backoff::SLOW);
         let yields: usize =
-            (0..waits).map(|_| count(&wait(&mut backoff, 40, slow), Pause::Yield)).sum();
-        // A first one, one each time the number of waits without doubles, and a few at its most.
-        assert!((2..=14).contains(&yields), "{yields} slow yields in {waits} waits");
-        // It learns that it has its processor to itself again.
-        let prompt = Duration::from_micros(2);
-        let mut waits = 0;
-        while backoff.next_declined > Backoff::LEAST_DECLINED {
-            wait(&mut backoff, 40, prompt);
-            waits += 1;
-            assert!(waits < 2 * Backoff::MOST_DECLINED, "it never yields again");
-        }
-        assert!(count(&wait(&mut backoff, 40, prompt), Pause::Yield) > 0);
+            (0..40_000).map(|_| count(&wait(&mut backoff, &mut now, 40, slow), Pause::Yield)).sum();
+        let lost = slow * u32::try_from(yields).unwrap();
+        assert!(yields > 5 && lost < (now - begun) / (Backoff::DECLINED - 2), "{yields} yields");
+        // It learns that it has it to itself again.
+        now += Backoff::DECLINED * slow;
+        assert!(count(&wait(&mut backoff, &mut now, 40, MICROSECOND), Pause::Yield) > 0);
     }
 
     #[test]

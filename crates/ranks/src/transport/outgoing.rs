@@ -130,6 +130,8 @@ pub(super) struct Outgoing<P: Protocol> {
     /// How many of them are written, and how many bytes of the next.
     written: usize,
     offset: usize,
+    /// Eager sends whose frames wait for room.
+    delayed: Vec<RequestId>,
     /// Bytes of what the receiver says that have not come entirely.
     partial: Vec<u8>,
     /// Since when it is out of reach; later by the time in which it was only silent, or nobody looked.
@@ -167,6 +169,7 @@ impl<P: Protocol> Outgoing<P> {
             connection: Connection::Idle,
             kept: VecDeque::new(),
             spare: Vec::new(),
+            delayed: Vec::new(),
             written: 0,
             offset: 0,
             partial: Vec::new(),
@@ -226,6 +229,15 @@ impl<P: Protocol> Outgoing<P> {
         }
     }
 
+    /// If the last frame waits for room, its eager send is complete when that is written. (Without a connection, the next one brings it.)
+    pub(super) fn delay(&mut self, engine: &mut Engine) {
+        if self.waits_for_room
+            && let Some(kept) = self.kept.back_mut()
+        {
+            self.delayed.extend(engine.delay(&mut kept.frame));
+        }
+    }
+
     /// Has a connection, though there is nothing to send: when it breaks, the other process may have died.
     pub(super) fn watch(&mut self, poller: &Poller) {
         if matches!(self.connection, Connection::Idle) {
@@ -261,6 +273,9 @@ impl<P: Protocol> Outgoing<P> {
             return self.fall(&error);
         }
         self.flush(poller);
+        if !self.waits_for_room && self.written == self.kept.len() {
+            sent.append(&mut self.delayed);
+        }
     }
 
     /// Does what it is time for, and tells what became of `rank`, to which this goes.
@@ -344,6 +359,7 @@ impl<P: Protocol> Outgoing<P> {
     /// Sends nothing any more; whether something was not acknowledged.
     pub(super) fn close(&mut self) -> bool {
         self.connection = Connection::Closed;
+        self.delayed.clear();
         self.lost_since = None;
         self.written = 0;
         !std::mem::take(&mut self.kept).is_empty()
@@ -569,7 +585,7 @@ mod tests {
             sender: RequestId(0),
             receiver: RequestId(0),
         };
-        Frame { header, payload: Payload::Owned(payload), request: None }
+        Frame { header, payload: Payload::Owned(payload), request: None, eager: None }
     }
 
     fn outgoing(listener: &TcpListener) -> Outgoing<Bare> {

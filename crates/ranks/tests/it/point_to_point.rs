@@ -1,10 +1,14 @@
 //! Sends, receives, probes, requests.
 
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
 use fishplate_ranks::header::Mode;
 use fishplate_ranks::request::{test_all, test_some, wait_all, wait_any, wait_some};
-use fishplate_ranks::{ANY_SOURCE, ANY_TAG, Communicator, Error, PROC_NULL};
+use fishplate_ranks::{ANY_SOURCE, ANY_TAG, Communicator, Error, PROC_NULL, Settings};
 
 use crate::conformance;
+use crate::domain::{Kind, processes, run_with};
 
 conformance! {
     every_mode_brings_every_length;
@@ -294,4 +298,57 @@ fn a_scope_that_panics_lets_its_buffers_go(world: &Communicator) {
     world.recv(&mut got, from, 2).unwrap();
     assert!(got[..50_000] == bytes(50_000, 7));
     assert!(wanted == [0; 100_000], "the receive that was given up took nothing");
+}
+
+/// Something that happens once.
+#[derive(Default)]
+struct Event(Mutex<bool>, Condvar);
+
+impl Event {
+    fn happens(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+
+    fn wait(&self) {
+        drop(self.1.wait_while(self.0.lock().unwrap(), |happened| !*happened).unwrap());
+    }
+}
+
+#[test]
+fn what_was_sent_arrives_though_its_sender_does_something_else_then() {
+    // More than rings and sockets take, and less than there is credit for.
+    const COUNT: u32 = 300;
+    const LENGTH: usize = 60_000;
+    let settings = Settings { long_wait: Duration::from_millis(20), ..Settings::default() };
+    for kind in [Kind::SharedMemory, Kind::Tcp, Kind::Soap] {
+        let processes = processes(kind, 2, &settings);
+        // Rank 1 has sent all, or waits.
+        let begun = Arc::<Event>::default();
+        let received = Arc::<Event>::default();
+        let told = begun.clone();
+        processes[1].observe(Box::new(move |status| {
+            if status.wait.is_some() {
+                told.happens();
+            }
+            true
+        }));
+        run_with(processes, move |world| {
+            world.process().connect();
+            if world.rank() == 1 {
+                (0..COUNT).for_each(|seed| world.send(&bytes(LENGTH, seed), 0, 1).unwrap());
+                begun.happens();
+                received.wait();
+            } else {
+                begun.wait();
+                for seed in 0..COUNT {
+                    let mut got = vec![0u8; LENGTH];
+                    world.recv(&mut got, 1, 1).unwrap();
+                    assert!(got == bytes(LENGTH, seed), "{seed}");
+                }
+                received.happens();
+            }
+            world.process().leave();
+        });
+    }
 }

@@ -81,6 +81,11 @@ class Case:
     least_ligament: float = 2.0
     """With so little of the wall left, mm, the crack has broken through."""
 
+    @property
+    def held(self) -> tuple[float, float, float]:
+        """Where the pipe is held along z, x, y, z: at the first end's outer edge, as far from the crack as can be."""
+        return self.pipe.bend + self.pipe.outer, 0.0, 0.0
+
     def first_front(self, points: int = 25) -> np.ndarray:
         """The front of a semi-elliptical crack in the plane z = 0 on the inner side of the bend, half way between the
         ends: x, y (mm) a row. It begins and ends in the bore, where the geometry clips it."""

@@ -16,8 +16,8 @@ Y_PLUS = "y+ of the wall, mean"
 
 @dataclass(frozen=True)
 class Conditions:
-    """What flows through the bore, and what cools the wall: hot gas and warm coolant, so little heat that the bore's
-    thermal stress, which is a pressure, does not close the crack. The services have the same defaults."""
+    """What flows through the bore, and what cools the wall: hot gas and warm coolant, so little heat that the
+    thermal stress at the bore, which compresses it, does not close the crack. The services have the same defaults."""
 
     pressure: float = 20e6
     """Of the gas where it goes out, Pa."""

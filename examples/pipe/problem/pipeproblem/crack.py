@@ -80,12 +80,13 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
     passages = {"angle": pipe.angle, "passages": pipe.passages, "passage_radius": pipe.passage_radius}
     finest = {"size": size.surface, "crack_size": size.crack, "tet_volume": size.volume}
     front = case.first_front()
+    held = dict(zip(("held_x", "held_y", "held_z"), case.held, strict=True))
     done = []
     for _ in range(steps):
         meshed = used.meshing_loop.by_reference("surface", "volume")(
             **used.meshers, front=front, **shape, **passages, **finest
         )
-        solid = used.t4_to_t10.by_reference()(volume=meshed.volume).mesh
+        solid = used.t4_to_t10.by_reference()(volume=meshed.volume, **held).mesh
         load = loads(meshed.surface, solid)
         thermal = load.temperature is not None
         result = used.mechanical.by_reference()(
@@ -106,9 +107,7 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
         run.progress("largest K_I", float(intensities[:, 3].max()))
         step = Step(front, meshed.surface, meshed.volume, solid, result, load, meshed.passes, intensities)
         done.append(step)
-        extended = used.crack_extension(
-            intensities=intensities, **shape, growth=case.growth, exponent=case.exponent
-        )
+        extended = used.crack_extension(intensities=intensities, **shape, growth=case.growth, exponent=case.exponent)
         step.depth, step.length, step.ligament, step.added = map(float, extended.measures)
         run.progress("ligament", step.ligament)
         front = step.following = extended.front
@@ -119,7 +118,9 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
 
 def picture(used: Services, case: Case, done: list[Step]) -> Any:
     """The picture of the crack's growth, PNG; the meshes stay where they are."""
-    numbered = [np.column_stack([np.full(len(step.intensities), k), step.intensities]) for k, step in enumerate(done, 1)]
+    numbered = [
+        np.column_stack([np.full(len(step.intensities), k), step.intensities]) for k, step in enumerate(done, 1)
+    ]
     last = done[-1]
     return used.crack_picture(
         mesh=last.solid,
@@ -132,11 +133,11 @@ def picture(used: Services, case: Case, done: list[Step]) -> Any:
 
 def table(done: list[Step]) -> str:
     """A line a step: of its crack, and of what it becomes."""
-    lines = [f"{'step':>4} {'passes':>6} {'front':>6} {'K_I':>8} {'to':>7}  {'K_II':>6}    {'depth':>6} {'length':>6} {'ligament':>8}  next, mm"]
+    lines = ["step passes  front      K_I      to    K_II     depth length ligament  next, mm"]
     for number, step in enumerate(done, 1):
         first, second = (step.intensities[:, k] / np.sqrt(1000) for k in (3, 4))
         lines.append(
-            f"{number:>4} {step.passes:>6} {len(first):>6} {first.min():>8.2f} {first.max():>7.2f}  {np.abs(second).max():>6.2f}"
-            f"    {step.depth:>6.2f} {step.length:>6.2f} {step.ligament:>8.2f}"
+            f"{number:>4} {step.passes:>6} {len(first):>6} {first.min():>8.2f} {first.max():>7.2f}"
+            f"  {np.abs(second).max():>6.2f}    {step.depth:>6.2f} {step.length:>6.2f} {step.ligament:>8.2f}"
         )
     return "\n".join(lines) + "\nK in MPa sqrt(m); K_II would be zero in the plane of symmetry: it is the mesh's noise"

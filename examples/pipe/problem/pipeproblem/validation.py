@@ -54,7 +54,9 @@ class Row:
 
     def __str__(self) -> str:
         verdict = "" if abs(self.error) <= self.allowed else f"  more than {self.allowed:g} %"
-        return f"{self.what:<58} {self.computed:>10.4g} {self.exact:>10.4g} {self.unit:<14} {self.error:+7.2f} %{verdict}"
+        return (
+            f"{self.what:<58} {self.computed:>10.4g} {self.exact:>10.4g} {self.unit:<14} {self.error:+7.2f} %{verdict}"
+        )
 
 
 def program(folder: Path, *words: object) -> None:
@@ -150,7 +152,10 @@ def cylinder_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
     temperature = read_nodal(steady, "NDTEMP", 1)
     heated = "*TEMPERATURE\n" + "".join(f"{node}, {row[0]:.9g}\n" for node, row in temperature.items())
     expansion = 1e-5
-    text = text.replace("*SOLID SECTION", f"*EXPANSION\n{expansion}\n*INITIAL CONDITIONS, TYPE=TEMPERATURE\nALL, 0.\n*SOLID SECTION")
+    text = text.replace(
+        "*SOLID SECTION",
+        f"*EXPANSION\n{expansion}\n*INITIAL CONDITIONS, TYPE=TEMPERATURE\nALL, 0.\n*SOLID SECTION",
+    )
     text = re.sub(r"\*DSLOAD\n.*\n", heated, text)
     warm = stress.bore_hoop(cylinder, stress.read_frd(solved("warm", text)))
     a, b = cylinder.inner, cylinder.outer
@@ -165,7 +170,9 @@ def cylinder_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
 
 def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[str]:
     """The first crack of the Pipe Problem under a constant pressure, at several sizes: a line each."""
-    lines = [f"{'size':<8} {'triangles':>9} {'tets':>8} {'nodes':>8} {'K_I deepest':>12} {'K_I largest':>12}  MPa sqrt(mm)"]
+    lines = [
+        f"{'size':<8} {'triangles':>9} {'tets':>8} {'nodes':>8} {'K_I deepest':>12} {'K_I largest':>12}  MPa sqrt(mm)"
+    ]
     for name in names:
         case = Case(size=SIZES[name])
         at = folder / name
@@ -176,7 +183,7 @@ def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[
         shutil.copy(PROBLEM / "sites" / "geometry" / "cracked_pipe.geo", at)
         program(at, "gmsh", "cracked_pipe.geo", "-2", "-nt", "1", "-format", "mesh", "-o", "s.mesh", *words)
         program(at, "tetgen", f"-pYq1.4/12ga{case.size.volume}", "s.mesh")
-        t4_to_t10.convert(at / "s.1.mesh", at / "mesh.inp", crack_marker=5)
+        t4_to_t10.convert(at / "s.1.mesh", at / "mesh.inp", crack_marker=5, held=case.held)
         (at / "job.inp").write_text(mechanics.deck(case, thermal=False))
         (at / "pressure.inp").write_text(mechanics.uniform_pressure(pressure))
         program(at, "ccx", "-i", "job")
@@ -187,7 +194,8 @@ def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[
         deepest = np.hypot(*front.points[:, :2].T).argmin()
         triangles = sum(len(faces) for surface, faces in deck.surfaces.items() if not surface.endswith("B"))
         lines.append(
-            f"{name:<8} {triangles:>9,} {len(deck.elements):>8,} {len(deck.nodes):>8,} {found[deepest, 0]:>12.1f} {found[:, 0].max():>12.1f}"
+            f"{name:<8} {triangles:>9,} {len(deck.elements):>8,} {len(deck.nodes):>8,}"
+            f" {found[deepest, 0]:>12.1f} {found[:, 0].max():>12.1f}"
         )
     return lines
 

@@ -100,7 +100,9 @@ def main() -> int:
     else:
         tets = np.array(list(found.values())) - 1
         rows, angle = to_refine(points, tets, triangles, marks, wanted.limit)
-        print(f"{rows.sum()} of {len(crack)} triangles need refinement; smallest angle at the crack {angle:.2f} degrees")
+        print(
+            f"{rows.sum()} of {len(crack)} triangles need refinement; smallest angle at the crack {angle:.2f} degrees"
+        )
     corner = points[crack[rows]]
     side = np.linalg.norm(corner - np.roll(corner, 1, axis=1), axis=2).mean(axis=1)
     np.savetxt(wanted.refine, np.column_stack([corner.mean(axis=1), FINER * side]), fmt="%.12g")

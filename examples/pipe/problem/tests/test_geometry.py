@@ -119,7 +119,11 @@ def test_both_volume_meshers_fill_the_pipe_and_keep_its_surface(cracked, tmp_pat
     for name in service.get("stage", ()):
         (tmp_path / name).write_text((site / name).read_text())
     (tmp_path / "surface.mesh").write_bytes(cracked.read_bytes())
-    slots = {"[in val volume:double]": "200", "[in file surface:raw]": "surface.mesh", "[out file mesh:raw]": "volume.mesh"}
+    slots = {
+        "[in val volume:double]": "200",
+        "[in file surface:raw]": "surface.mesh",
+        "[out file mesh:raw]": "volume.mesh",
+    }
     words = []
     for word in service["command"]:
         for slot, value in slots.items():

@@ -86,9 +86,7 @@ def test_the_meshing_loop_goes_on_until_the_mesh_is_accepted(sites, tmp_path):
         used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
         meshed = used.meshing_loop(**used.meshers, front=deep.first_front(), size=9, crack_size=3, tet_volume=500)
         assert meshed.passes > 1
-        checked = run.service(sites.urls["mesh-check"], **sites.settings)(
-            surface=meshed.surface, volume=meshed.volume
-        )
+        checked = run.service(sites.urls["mesh-check"], **sites.settings)(surface=meshed.surface, volume=meshed.volume)
         assert checked.rejected == 0 and checked.refine.shape == (0, 4)
 
 
@@ -106,8 +104,27 @@ def test_killed_by_force_it_goes_on_and_solves_nothing_twice(tmp_path):
             time.sleep(0.05)
         workflow.kill()
     assert jobs() == 1 and not (tmp_path / "crack.png").exists()
-    done = subprocess.run(words, cwd=ROOT / "examples" / "pipe" / "problem", capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(
+        words, cwd=ROOT / "examples" / "pipe" / "problem", capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     assert "the wall holds after 1 steps" in done.stdout
     assert jobs() == 1 and (tmp_path / "crack.png").exists()
     assert "was started 2 times" in (tmp_path / "pipe-report.html").read_text()
+
+
+def test_a_program_that_is_missing_is_named(tmp_path):
+    words = [sys.executable, "-m", "pipeproblem", "--fishplate", str(BINARY), "--output", str(tmp_path)]
+    for name in ("gmsh", "tetgen", "ccx"):
+        (tmp_path / name).symlink_to("/bin/true")
+    # The interpreter's own folder is looked at too; OpenFOAM is not there.
+    done = subprocess.run(
+        words,
+        cwd=ROOT / "examples" / "pipe" / "problem",
+        env=os.environ | {"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 1
+    assert "OpenFOAM is missing (no " in done.stderr and "install.sh" in done.stderr and "--pressure" in done.stderr

@@ -9,8 +9,8 @@ import fishplate
 import meshio
 import numpy as np
 import pytest
-from domain_integral import read_pressure
 from crack_front import read_deck
+from domain_integral import read_pressure
 from pipeproblem import coupling, crack
 from pipeproblem.__main__ import solve
 from pipeproblem.case import Case, Size
@@ -82,3 +82,14 @@ def test_gas_and_wall_go_on_from_the_step_before(sites, grown, tmp_path):
         again = coupling.couple(run, sites, step.surface, step.solid, step.load.coupled)
     assert len(step.load.coupled.residuals) >= 2
     assert len(again.residuals) == 1
+
+
+def test_the_meshing_loop_calls_only_the_sites(sites, tmp_path):
+    """It logs in where it calls: a caller can't have the password sent elsewhere, or in the clear."""
+    shape = {"front": CASE.first_front(), "size": 9, "crack_size": 3, "tet_volume": 500}
+    with fishplate.Run("stray", tmp_path / "stray.run", progress=False) as run:
+        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
+        plain = used.meshers["mesh_check"].replace("https:", "http:")
+        for stranger in ("https://127.0.0.1:1/services/mesh-check", plain):
+            with pytest.raises(fishplate.Error, match="mesh_check: .* is none of the sites"):
+                used.meshing_loop(**used.meshers | {"mesh_check": stranger}, **shape)

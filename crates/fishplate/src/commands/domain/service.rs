@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use fishplate_client::credentials::{Credentials, Logins};
 use fishplate_client::{Retry, Settings};
 use fishplate_data::Network;
@@ -53,7 +54,8 @@ pub(crate) struct ManagerArgs {
     #[arg(long)]
     credential: Option<PathBuf>,
     /// What carries messages
-    #[arg(long, default_value = "tcp", value_parser = ["tcp", "soap"])]
+    #[arg(long, default_value = TransportKind::default().name(),
+          value_parser = PossibleValuesParser::new(TransportKind::ALL.map(TransportKind::name)))]
     transport: String,
     /// How long places are asked for where all are taken
     #[arg(long, value_parser = units::duration)]
@@ -151,7 +153,7 @@ pub(crate) fn run(args: &ManagerArgs) -> Result<ExitCode> {
         credential,
         parts,
         settings,
-        transport: TransportKind::from_name(&args.transport).unwrap_or(TransportKind::Tcp),
+        transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
         label: true,
         keep_going: false,
         time: None,

@@ -225,10 +225,12 @@ impl Transport for SharedMemory {
         if !waited {
             self.flush(to, engine);
         }
-        // What did not fit and has no request is the caller's no longer.
-        let last = self.outgoing[to].queue.back_mut();
-        if let Some(frame) = last.filter(|frame| frame.request.is_none()) {
-            frame.payload.detach();
+        if let Some(frame) = self.outgoing[to].queue.back_mut().filter(|one| one.request.is_none())
+        {
+            frame.request = engine.delay(frame);
+            if frame.request.is_none() {
+                frame.payload.detach();
+            }
         }
     }
 
@@ -270,10 +272,6 @@ impl Transport for SharedMemory {
             Some(_) => settings.shared_memory_eager_limit,
             None => self.tcp.eager_limit(to, settings),
         }
-    }
-
-    fn completes_late(&self, to: Rank) -> bool {
-        self.place(to).is_some()
     }
 
     fn is_connected(&self) -> bool {

@@ -13,7 +13,6 @@ use fishplate_wire::{
 };
 
 use crate::buffer::Memory;
-use crate::collective::scratch::Scratch;
 use crate::engine::{Engine, Envelope};
 use crate::header::RequestId;
 use crate::transport::soap::http::{RequestHead, answer};
@@ -211,7 +210,7 @@ impl Receiving {
             }
             match engine.matched_probe(self.wanted.pattern) {
                 Ok(Some((id, envelope))) => {
-                    let mut memory = Memory::Scratch(Scratch::new(envelope.length));
+                    let mut memory = Memory::Scratch(vec![0; envelope.length].into());
                     let buffer = memory.receive(0..envelope.length);
                     let request = engine.receive_message(id, buffer);
                     self.message = Some((request, memory, envelope));

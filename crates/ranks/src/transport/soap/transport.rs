@@ -198,6 +198,7 @@ impl Soap {
                         header: Header { to, sequence, ..header },
                         payload: Payload::Owned(data.clone()),
                         request: None,
+                        eager: None,
                     };
                     let head = |sender: &mut Sender, frame: &Frame| {
                         sender.broadcast_head(&frame.header, &sequences)
@@ -225,6 +226,7 @@ impl Transport for Soap {
         let to = frame.header.to;
         let outgoing = &mut self.outgoing[to as usize];
         outgoing.send(frame, &self.poller);
+        outgoing.delay(engine);
         if outgoing.is_closed() && engine.peer_state(to) == PeerState::Left {
             engine.undelivered(to);
         }

@@ -256,6 +256,7 @@ impl Transport for Tcp {
         let to = frame.header.to;
         let outgoing = &mut self.outgoing[to as usize];
         outgoing.send(frame, &self.poller);
+        outgoing.delay(engine);
         if outgoing.is_closed() && engine.peer_state(to) == PeerState::Left {
             engine.undelivered(to);
         }
