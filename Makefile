@@ -27,7 +27,7 @@ endef
 
 .PHONY: help
 help:
-	@echo 'make demo    solve a pipe under pressure with programs as services; an MPI program across two sites'
+	@echo 'make demo    a pipe under pressure, an MPI program across two sites, and the Pipe Problem, coarse; programs as services'
 	@echo 'make pipe    the whole Pipe Problem: gas, heat, stress and a crack at six sites; SIZE=coarse, small or large'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
@@ -41,14 +41,25 @@ help:
 
 # --- demo -----------------------------------------------------------------------------------------
 
+# Installs what is missing: Debian's tetgen, calculix-ccx, openfoam (70 MB, 420 MB on the disk), openmpi-bin, openssl and
+# libraries of X11 and OpenGL; in .venv Gmsh, NumPy, meshio and the Python package that it builds. Within five minutes after the build.
+
 .PHONY: demo
-demo: tools
-	$(call need,openssl,openssl,the certificate of two sites)
+demo: tools .venv/python-tools
+	$(call need,openssl,openssl,the certificates of the sites)
 	$(CARGO) build --release --package fishplate --package fishplate-mpi
+	mkdir -p python/command/scripts
+	cd python && ../.venv/bin/maturin develop --quiet --release
 	examples/pipe/install.sh
+	@echo 'A thick-walled pipe under pressure:'
 	$(VENV) examples/pipe/demo.py --fishplate $(RELEASE_BINARY)
 	@echo
+	@echo 'Molecules, an MPI program across two sites:'
 	$(VENV) examples/moldyn/demo.py --fishplate $(RELEASE_BINARY)
+	@echo
+	@echo 'The Pipe Problem: gas, heat, stress and a crack at six sites, a minute or two:'
+	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem --name demo --anew --steps 3 \
+	  --fishplate $(CURDIR)/$(RELEASE_BINARY)
 	@echo
 	@echo 'What to try next, with the program that was just built:'
 	@echo '  export PATH="$(CURDIR)/target/release:$$PATH"'

@@ -2,7 +2,7 @@
 """Converts a mesh of 4-node tetrahedra into 10-node ones for CalculiX.
 
     t4_to_t10.py MESH.node MESH.ele MESH.face MESH.inp    as TetGen writes it
-    t4_to_t10.py [--crack MARKER] MESH.mesh MESH.inp      Medit, as TetGen (-g) and Gmsh write it
+    t4_to_t10.py [--crack MARKER [--held X Y Z]] MESH.mesh MESH.inp    Medit, as TetGen (-g) and Gmsh write it
 
 The result is the part of a CalculiX input deck that holds the mesh:
 
@@ -18,8 +18,11 @@ With --crack, the faces of that marker lie inside and are a crack: its nodes are
 its front. The two sides are SURFACE_<MARKER>A and SURFACE_<MARKER>B (with node sets alike), the
 front's corners NODES_FRONT. The mid-side nodes of edges that begin at the front are moved to a
 quarter of the way, so that strains are singular there as the root of the distance (Barsoum, 1976).
+
+With --held, the node nearest to that place is the set NODES_HELD: a deck can fix it.
 """
 
+import math
 import sys
 
 # The edges of a tetrahedron in the order of C3D10's mid-side nodes 5 to 10, and its faces S1 to S4
@@ -339,7 +342,7 @@ def write_set(out, name, members):
         out.write(", ".join(map(str, members[start : start + PER_LINE])) + "\n")
 
 
-def write_deck(path, nodes, elements, parts, front=()):
+def write_deck(path, nodes, elements, parts, front=(), held=None):
     """Writes the mesh as part of a CalculiX input deck."""
     with open(path, "w", encoding="ascii") as out:
         out.write("*NODE, NSET=ALL\n")
@@ -355,6 +358,8 @@ def write_deck(path, nodes, elements, parts, front=()):
             out.writelines(f"{number}, S{index}\n" for number, index in on_faces)
         if front:
             write_set(out, "NODES_FRONT", sorted(front))
+        if held is not None:
+            write_set(out, "NODES_HELD", [min(nodes, key=lambda n: math.dist(nodes[n], held))])
 
 
 def tetgen(node_path, element_path, face_path):
@@ -366,7 +371,7 @@ def tetgen(node_path, element_path, face_path):
     )
 
 
-def convert(*paths, crack_marker=None):
+def convert(*paths, crack_marker=None, held=None):
     """The whole conversion, files to file; gives a line that says what was done."""
     *mesh_paths, deck_path = paths
     points, tets, faces = (tetgen if len(mesh_paths) == 3 else medit)(*mesh_paths)
@@ -376,7 +381,7 @@ def convert(*paths, crack_marker=None):
         points, tets = crack.points, crack.tets
     front = crack.front if crack else frozenset()
     nodes, elements, turned = raise_order(points, tets, front)
-    write_deck(deck_path, nodes, elements, boundary(elements, faces, crack), front)
+    write_deck(deck_path, nodes, elements, boundary(elements, faces, crack), front, held)
     said = (
         f"{len(elements)} tetrahedra, {len(points)} nodes became {len(nodes)}, {turned} turned over"
     )
@@ -387,14 +392,19 @@ def convert(*paths, crack_marker=None):
 
 
 def main(arguments):
-    crack_marker = None
-    if arguments[:1] == ["--crack"] and len(arguments) == 4 and arguments[1].isdecimal():
-        crack_marker, arguments = int(arguments[1]), arguments[2:]
+    options = {}
+    try:
+        if arguments[:1] == ["--crack"] and len(arguments) in (4, 8):
+            options["crack_marker"], arguments = int(arguments[1]), arguments[2:]
+        if arguments[:1] == ["--held"] and len(arguments) == 6:
+            options["held"], arguments = [float(word) for word in arguments[1:4]], arguments[4:]
+    except ValueError:
+        arguments = []
     if len(arguments) not in (2, 4):
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        print(convert(*arguments, crack_marker=crack_marker))
+        print(convert(*arguments, **options))
     except (BadMesh, OSError, UnicodeDecodeError) as error:
         print(f"t4_to_t10: {error}", file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ Killed, it goes on where it was when it is started again with the same --name an
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from dataclasses import replace
@@ -14,11 +15,14 @@ import fishplate
 
 from . import coupling, crack, mechanics
 from .case import SIZES, Case
-from .sites import Failed, Sites
+from .sites import Failed, Sites, end_left_over
 
-from pipedemo.server import fishplate_binary  # noqa: E402  (sites.py told where)
+from pipedemo.process import end_by_signals  # noqa: E402  (sites.py told where)
+from pipedemo.server import fishplate_binary  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[4]
+PROGRAMS = {"gmsh": "Gmsh", "tetgen": "TetGen", "ccx": "CalculiX"}
+GAS_PROGRAMS = {name: "OpenFOAM" for name in ("rhoSimpleFoam", "gmshToFoam", "checkMesh")}
 
 
 def options() -> argparse.Namespace:
@@ -30,6 +34,7 @@ def options() -> argparse.Namespace:
     add("--volume-mesher", choices=("tetgen", "gmsh"), default="tetgen", help="which one (%(default)s)")
     add("--pressure", type=float, help="MPa; with it no gas flows: a constant pressure, no temperatures")
     add("--name", default="pipe", help="of the run (%(default)s)")
+    add("--anew", action="store_true", help="forget what a run of this name had done")
     add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
     add("--output", type=Path, default=ROOT / "demo-output", help="where results and the run go (%(default)s)")
     return parser.parse_args()
@@ -38,6 +43,25 @@ def options() -> argparse.Namespace:
 def say(text: str) -> None:
     """A line of progress."""
     print(text, file=sys.stderr, flush=True)
+
+
+def missing(wanted: argparse.Namespace, path: str) -> str:
+    """What has to be installed first, and how; empty if nothing."""
+    programs = PROGRAMS if wanted.pressure is not None else PROGRAMS | GAS_PROGRAMS
+    lost = {product: name for name, product in programs.items() if shutil.which(name, path=path) is None}
+    if not lost:
+        return ""
+    said = " and ".join(f"{product} is missing (no {name} on PATH)" for product, name in lost.items())
+    said += ": please run examples/pipe/install.sh, which installs it"
+    return said + "; without the gas, --pressure 15 does" if list(lost) == ["OpenFOAM"] else said
+
+
+def forget(run: Path, sites: Path) -> None:
+    """Removes a run and its sites, and ends servers that a killed one left."""
+    for site in sites.iterdir() if sites.is_dir() else ():
+        end_left_over(site)
+    for folder in (run, sites):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespace) -> list[crack.Step]:
@@ -64,16 +88,22 @@ def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespa
 
 def main() -> int:
     wanted = options()
+    end_by_signals()
     wanted.output.mkdir(parents=True, exist_ok=True)
     case = Case(size=SIZES[wanted.size])
     # As after `. .venv/bin/activate`: pip's gmsh and its python are found on PATH.
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     started = time.monotonic()
-    folder = wanted.output / f"{wanted.name}.sites"
+    if lost := missing(wanted, environment["PATH"]):
+        print(f"pipeproblem: {lost}", file=sys.stderr)
+        return 1
+    folder, journal = (wanted.output / f"{wanted.name}.{part}" for part in ("sites", "run"))
+    if wanted.anew:
+        forget(journal, folder.resolve())
     try:
         with (
             Sites(fishplate_binary(wanted.fishplate), folder, environment, say) as where,
-            fishplate.Run(wanted.name, wanted.output / f"{wanted.name}.run", retries=1) as run,
+            fishplate.Run(wanted.name, journal, retries=1) as run,
         ):
             done = solve(run, where, case, wanted)
             report = run.report(wanted.output / "pipe-report.html")

@@ -38,7 +38,7 @@ class Material:
     """Poisson's ratio."""
     expansion: float = 17e-6
     """Coefficient of thermal expansion, 1/K."""
-    conductivity: float = 300.0
+    conductivity: float = Conditions.conductivity
     """Thermal conductivity, W/(m K), which is mW/(mm K)."""
 
 
@@ -64,11 +64,7 @@ class Case:
 
     pipe: Pipe = field(default_factory=Pipe)
     material: Material = field(default_factory=Material)
-    gas: Conditions = Conditions(
-        pressure=20e6, temperature=900.0, initial_wall_temperature=780.0, passage_temperature=700.0
-    )
-    """Hot gas and warm coolant: so little heat flows that the thermal stress at the bore, which compresses it, does
-    not close the crack."""
+    gas: Conditions = Conditions()
     size: Size = SIZES["coarse"]
     crack_half_length: float = 6.0
     """Half of the first crack's length along the bore, mm."""
@@ -84,6 +80,11 @@ class Case:
     """CalculiX's equation solver; stress intensities by the iterative ones are up to 3 % off."""
     least_ligament: float = 2.0
     """With so little of the wall left, mm, the crack has broken through."""
+
+    @property
+    def held(self) -> tuple[float, float, float]:
+        """Where the pipe is held along z, x, y, z: at the first end's outer edge, as far from the crack as can be."""
+        return self.pipe.bend + self.pipe.outer, 0.0, 0.0
 
     def first_front(self, points: int = 25) -> np.ndarray:
         """The front of a semi-elliptical crack in the plane z = 0 on the inner side of the bend, half way between the

@@ -11,19 +11,21 @@ import fishplate
 from .sites import Sites
 
 MEASURE = "change of the bore's temperature, K"
+Y_PLUS = "y+ of the wall, mean"
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What flows through the bore, and what cools the wall."""
+    """What flows through the bore, and what cools the wall: hot gas and warm coolant, so little heat that the
+    thermal stress at the bore, which compresses it, does not close the crack. The services have the same defaults."""
 
-    pressure: float = 10e6
+    pressure: float = 20e6
     """Of the gas where it goes out, Pa."""
-    temperature: float = 1200.0
+    temperature: float = 900.0
     """Of the gas where it comes in, K."""
     velocity: float = 60.0
     """Of the gas where it comes in, m/s."""
-    initial_wall_temperature: float = 900.0
+    initial_wall_temperature: float = 780.0
     """With which the first flow is solved, K."""
     outside_coefficient: float = 200.0
     """W/(m2 K)."""
@@ -31,9 +33,13 @@ class Conditions:
     """K."""
     passage_coefficient: float = 10_000.0
     """W/(m2 K)."""
-    passage_temperature: float = 400.0
+    passage_temperature: float = 700.0
     """Of the coolant, K."""
-    conductivity: float = 20.0
+    outside_pressure: float = 1e5
+    """Pa, absolute as all of them."""
+    passage_pressure: float = 1e5
+    """Of the coolant, Pa."""
+    conductivity: float = 300.0
     """Of the wall, W/(m K), which is mW/(mm K)."""
 
 
@@ -84,6 +90,10 @@ class Coupled:
     """The cells of the gas (VTU)."""
     residuals: list[float] = field(default_factory=list)
     """By how much the bore's temperature changed, at most, after each solution but the first, K."""
+    imbalance: float = 0.0
+    """Energy that enters the gas and does not leave it, as part of the heat that the wall takes."""
+    y_plus: float = 0.0
+    """Of the wall, mean: its functions want 30 to 300."""
 
 
 class NotCoupled(Exception):
@@ -109,8 +119,10 @@ def couple(
     steps: int = 20,
     ranks: int = 1,
     iterations: int = 300,
+    gas_tolerance: float = 1e-4,
 ) -> Coupled:
-    """Solves gas and wall in turns until the bore's temperature changes by less than `tolerance` (K).
+    """Solves gas and wall in turns until the bore's temperature changes by less than `tolerance` (K) and the gas's
+    residuals are below `gas_tolerance`; a solution of the gas that ends before, after `iterations`, is gone on with.
 
     `surface` (Medit) and `solid_mesh` (C3D10) are references or files. `state` is what another pipe ended with, such as
     that of the crack's last step: gas and wall begin with it. Raises `NotCoupled` after `steps` solutions."""
@@ -133,6 +145,7 @@ def couple(
             initial_wall_temperature=conditions.initial_wall_temperature,
             ranks=ranks,
             iterations=iterations,
+            tolerance=gas_tolerance,
             **{name: value for name, value in known.items() if value is not None},
         )
         mapped = used.film_and_pressure(
@@ -143,16 +156,21 @@ def couple(
             outside_temperature=conditions.outside_temperature,
             passage_coefficient=conditions.passage_coefficient,
             passage_temperature=conditions.passage_temperature,
+            outside_pressure=conditions.outside_pressure,
+            passage_pressure=conditions.passage_pressure,
         )
         conducted = used.thermal(deck=mapped.thermal, mesh=solid_mesh).result
         before = {} if wall_temperature is None else {"before": wall_temperature}
         heated = used.wall_temperature(result=conducted, mesh=solid_mesh, **before)
         wall_temperature, gas = heated.wall, flow.gas
+        run.progress(Y_PLUS, float(flow.y_plus))
         if before:
             residuals.append(float(heated.change))
             run.progress(MEASURE, residuals[-1])
-            if residuals[-1] < tolerance:
-                return Coupled(mapped.pressure, heated.temperature, flow.wall, wall_temperature, gas, residuals)
+            if residuals[-1] < tolerance and flow.converged:
+                worth = {"imbalance": float(flow.imbalance), "y_plus": float(flow.y_plus)}
+                return Coupled(mapped.pressure, heated.temperature, flow.wall, wall_temperature, gas, residuals, **worth)
     raise NotCoupled(
-        f"after {steps} solutions the bore's temperature still changes by {residuals[-1]:.3g} K, {tolerance:g} K wanted"
+        f"after {steps} solutions the bore's temperature still changes by {residuals[-1]:.3g} K, {tolerance:g} K wanted; "
+        f"the gas has {'' if flow.converged else 'not '}converged"
     )

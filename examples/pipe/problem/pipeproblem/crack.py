@@ -80,12 +80,13 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
     passages = {"angle": pipe.angle, "passages": pipe.passages, "passage_radius": pipe.passage_radius}
     finest = {"size": size.surface, "crack_size": size.crack, "tet_volume": size.volume}
     front = case.first_front()
+    held = dict(zip(("held_x", "held_y", "held_z"), case.held, strict=True))
     done = []
     for _ in range(steps):
         meshed = used.meshing_loop.by_reference("surface", "volume")(
             **used.meshers, front=front, **shape, **passages, **finest
         )
-        solid = used.t4_to_t10.by_reference()(volume=meshed.volume).mesh
+        solid = used.t4_to_t10.by_reference()(volume=meshed.volume, **held).mesh
         load = loads(meshed.surface, solid)
         thermal = load.temperature is not None
         result = used.mechanical.by_reference()(

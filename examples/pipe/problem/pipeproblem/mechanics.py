@@ -7,7 +7,8 @@ def deck(case: Case, *, thermal: bool) -> str:
     """The linear elastic analysis; mesh, pressures and temperatures are included.
 
     Both ends are held along the pipe's axis, in cylinder coordinates around the z axis, as if the pipe went on around
-    the bend. That leaves the displacement along z free, which one node holds without a force.
+    the bend. That leaves the displacement along z free, which one node holds, far from the crack and without a
+    force: fracture_mechanics.py looks at it.
     """
     material = case.material
     lines = [
@@ -31,12 +32,12 @@ def deck(case: Case, *, thermal: bool) -> str:
         f"*STATIC, SOLVER={case.solver}",
         "*BOUNDARY",
         *(f"NODES_{end}, 2, 2" for end in (START, END)),
-        "1, 3, 3",
+        "NODES_HELD, 3, 3",
         "*INCLUDE, INPUT=pressure.inp",
     ]
     if thermal:
         lines.append("*INCLUDE, INPUT=temperature.inp")
-    lines += ["*NODE FILE", "U, NT" if thermal else "U", "*EL FILE", "S", "*END STEP"]
+    lines += ["*NODE FILE", "U, RF, NT" if thermal else "U, RF", "*EL FILE", "S", "*END STEP"]
     return "\n".join(lines) + "\n"
 
 

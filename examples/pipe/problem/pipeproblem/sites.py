@@ -27,8 +27,8 @@ USER = "workflow"
 FIRST_UID = 59_841
 """Users of the sites, one after the other, if we are root: far up among those that Debian leaves to a machine's
 administrator (policy 9.2.2). They have no names."""
-DAYS = "30"
-"""For which certificates are good."""
+DAYS = "3650"
+"""For which certificates are good: longer than anybody goes on with a run."""
 
 
 def openssl(*words: object, text: str | None = None) -> None:
@@ -90,17 +90,20 @@ def end_left_over(site: Path) -> None:
     """Ends a site's server whose workflow was killed (-9); jobs that run go on, the next server finds them."""
     try:
         pid = int((site / "pid").read_text())
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if b"serve" not in words or str(site / "data").encode() not in words:
-            return
+        # From here on the process is meant, whoever has its number later.
         handle = os.pidfd_open(pid)
-        os.kill(pid, signal.SIGTERM)
     except (OSError, ValueError):
         return  # there is none
     try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"serve" not in words or str(site / "data").encode() not in words:
+            return
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
         if not select.select([handle], [], [], GONE_WITHIN)[0]:
-            os.kill(pid, signal.SIGKILL)
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
             select.select([handle], [], [])
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # gone meanwhile
     finally:
         os.close(handle)
 
@@ -126,6 +129,7 @@ class Sites:
 
     def __enter__(self) -> "Sites":
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.addresses.touch()
         self.authority = make_authority(self.folder)
         self.password = self.make_password()
         problem = can_have_users(self.binary, self.folder, self.environment)
@@ -136,6 +140,8 @@ class Sites:
                 server = self.server(name, None if problem else FIRST_UID + number)
                 self.servers[name] = self.stack.enter_context(server)
                 (self.folder / name / "address").write_text(server.listen)
+                known = self.addresses.read_text().split()
+                self.addresses.write_text("".join(f"{one}\n" for one in dict.fromkeys([*known, server.listen])))
                 (self.folder / name / "pid").write_text(f"{server.process.pid}\n")
         except BaseException:
             self.stack.close()
@@ -144,6 +150,11 @@ class Sites:
 
     def __exit__(self, *_: object) -> None:
         self.stack.close()
+
+    @property
+    def addresses(self) -> Path:
+        """The file with the addresses of the sites: a workflow that is a service calls no others."""
+        return self.folder / "addresses"
 
     @property
     def urls(self) -> dict[str, str]:
@@ -174,6 +185,7 @@ class Sites:
         login.write_text(f"machine 127.0.0.1 login {USER} password {self.password}\n")
         # The authority is the only one that is trusted.
         own = {"SSL_CERT_FILE": str(self.authority), "HOME": str(site), "FISHPLATE_CA_FILE": str(self.authority)}
+        own["PIPE_SITES"] = str(self.addresses)
         options = [*make_certificate(self.authority, site), "--login", "--allow-network", "sites=127.0.0.0/8"]
         if not (site / "data" / "users").exists():
             words = [self.binary, "user", "add", USER, "--password-stdin", "--data", site / "data"]

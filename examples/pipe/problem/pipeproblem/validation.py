@@ -183,7 +183,7 @@ def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[
         shutil.copy(PROBLEM / "sites" / "geometry" / "cracked_pipe.geo", at)
         program(at, "gmsh", "cracked_pipe.geo", "-2", "-nt", "1", "-format", "mesh", "-o", "s.mesh", *words)
         program(at, "tetgen", f"-pYq1.4/12ga{case.size.volume}", "s.mesh")
-        t4_to_t10.convert(at / "s.1.mesh", at / "mesh.inp", crack_marker=5)
+        t4_to_t10.convert(at / "s.1.mesh", at / "mesh.inp", crack_marker=5, held=case.held)
         (at / "job.inp").write_text(mechanics.deck(case, thermal=False))
         (at / "pressure.inp").write_text(mechanics.uniform_pressure(pressure))
         program(at, "ccx", "-i", "job")

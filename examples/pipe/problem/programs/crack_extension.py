@@ -29,6 +29,17 @@ def polynomial(arc: np.ndarray, values: np.ndarray, degree: int) -> Chebyshev:
     return Chebyshev.fit(arc, values, min(degree, len(arc) - 2), domain=(0.0, 1.0))
 
 
+def advance(arc: np.ndarray, intensity: np.ndarray, growth: float, exponent: float) -> np.ndarray:
+    """How far each point moves."""
+    # The ends lie on a free surface, where the root of the distance is not how strains grow. Their neighbours tell K there:
+    # what the polynomial has beyond them is of no use, least of all to scale the rest.
+    inside = polynomial(arc[1:-1], intensity[1:-1], 4)(arc[1:-1])
+    smooth = np.concatenate([inside[:1], inside, inside[-1:]])
+    if smooth.max() <= 0:
+        raise BadFront("K_I is nowhere positive: the crack is closed")
+    return growth * (np.maximum(smooth, 0.0) / smooth.max()) ** exponent
+
+
 def extension(points: np.ndarray, intensity: np.ndarray, growth: float, exponent: float) -> np.ndarray:
     """The moved front from wall to wall, POINTS - 2 points; `points` is x, y a row."""
     if len(points) < 5:
@@ -37,11 +48,7 @@ def extension(points: np.ndarray, intensity: np.ndarray, growth: float, exponent
     if (step == 0).any():
         raise BadFront("two points of the front are the same")
     arc = np.append(0.0, np.cumsum(step)) / step.sum()
-    # The ends lie on a free surface, where the root of the distance is not how strains grow: the others tell K there.
-    smooth = polynomial(arc[1:-1], intensity[1:-1], 4)(arc)
-    if smooth.max() <= 0:
-        raise BadFront("K_I is nowhere positive: the crack is closed")
-    amount = growth * (np.maximum(smooth, 0.0) / smooth.max()) ** exponent
+    amount = advance(arc, intensity, growth, exponent)
     along = np.column_stack([polynomial(arc, values, DEGREE).deriv()(arc) for values in points.T])
     ahead = np.column_stack([along[:, 1], -along[:, 0]]) / np.linalg.norm(along, axis=1)[:, None]
     # Away from the crack, which lies between the front and the chord of its ends.

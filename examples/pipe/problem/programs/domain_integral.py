@@ -73,14 +73,19 @@ def read_pressure(path: Path | None, deck: Deck) -> dict[tuple[int, int], float]
             kind = line.split(",")[0].strip().upper()
             continue
         words = [word.strip() for word in line.split(",")]
-        if kind == "*DLOAD" and words[1].startswith("P"):
-            faces, load = [(int(words[0]), int(words[1][1:]))], words[2]
-        elif kind == "*DSLOAD" and words[1] == "P":
-            faces, load = deck.surfaces.get(words[0], []), words[2]
-        elif words == [""]:
-            continue
-        else:
-            raise BadDeck(f"{path}: {line!r} is no pressure on a face")
+        match kind, words:
+            case _, [""]:
+                continue
+            case "*DLOAD", [element, "P1" | "P2" | "P3" | "P4" as side, load] if element.isdecimal():
+                faces = [(int(element), int(side[1]))]
+                if faces[0][0] not in deck.elements:
+                    raise BadDeck(f"{path}: {line!r}: the mesh has no such element")
+            case "*DSLOAD", [surface, "P", load]:
+                if surface not in deck.surfaces:
+                    raise BadDeck(f"{path}: {line!r}: the mesh has no such surface")
+                faces = deck.surfaces[surface]
+            case _:
+                raise BadDeck(f"{path}: {line!r} is no pressure on a face")
         for face in faces:
             found[face] = found.get(face, 0.0) + float(load)
     return found
@@ -127,15 +132,20 @@ def release_rates(
     # By corner: what a unit of q there releases.
     by_corner = np.einsum("nkj,ncj->nck", flow, linear) + heated - loaded
     total = np.zeros(len(front.points))
-    length = np.zeros(len(front.points))
     for row, four in enumerate(nodes[:, :4]):
         for corner, node in enumerate(four):
             if node in moved:
                 total += moved[node] @ by_corner[row, corner]
+    return total / swept(front, moved)
+
+
+def swept(front: Front, moved: dict[int, np.ndarray]) -> np.ndarray:
+    """The area that the front sweeps for a unit of each q, mm: only what is across the front counts."""
+    area = np.zeros(len(front.points))
     for a, b, long in zip(*front.sides, np.diff(front.arc), strict=True):
         for k in (a, b):
-            length += long / 2 * (moved[front.numbers[k]] @ front.ahead[k])
-    return total / length
+            area += long / 2 * (moved[front.numbers[k]] @ front.ahead[k])
+    return area
 
 
 def extensions(deck: Deck, front: Front, edge: float) -> dict[int, np.ndarray]:

@@ -6,7 +6,8 @@
 WALL.vtu (SI) has triangles with pressure, film_coefficient and film_temperature; each face of the bore (SURFACE_1, mm)
 takes those of the nearest. The two sides of a crack (SURFACE_5A, SURFACE_5B), if there is one, take the pressure of the
 nearest face of the bore, and no heat. THERMAL.inp is the whole deck of the heat's conduction, which includes mesh.inp:
-films at bore, outside (SURFACE_2) and cooling passages (SURFACE_6). PRESSURE.inp is part of the mechanical solver's.
+films at bore, outside (SURFACE_2) and cooling passages (SURFACE_6). PRESSURE.inp is part of the mechanical solver's:
+absolute pressures on all of these faces.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import numpy as np
 
 import calculix
 import nearest
+import vtu
 from calculix import BadDeck
 
 BORE, OUTSIDE, PASSAGES, CRACK = "SURFACE_1", "SURFACE_2", "SURFACE_6", ("SURFACE_5A", "SURFACE_5B")
@@ -30,7 +32,10 @@ NUMBERS = (
     "outside-temperature",
     "passage-coefficient",
     "passage-temperature",
+    "outside-pressure",
+    "passage-pressure",
 )
+COOLED = ((OUTSIDE, "outside"), (PASSAGES, "passage"))
 
 
 def loads(surface: np.ndarray, letter: str, *columns: np.ndarray) -> str:
@@ -42,7 +47,7 @@ def loads(surface: np.ndarray, letter: str, *columns: np.ndarray) -> str:
 def thermal_deck(mesh: calculix.Mesh, numbers: dict[str, float], film: str) -> str:
     """The analysis: steady conduction."""
     cooled = ""
-    for name, kind in ((OUTSIDE, "outside"), (PASSAGES, "passage")):
+    for name, kind in COOLED:
         if name in mesh.surfaces:
             rows = mesh.surfaces[name]
             each = np.ones(len(rows))
@@ -65,10 +70,9 @@ def main() -> None:
     for name in NUMBERS:
         parser.add_argument(f"--{name}", required=True, type=float)
     wanted = parser.parse_args()
-    wall = meshio.read(wanted.wall, "vtu")
-    told = {
-        name: np.concatenate(wall.cell_data[name]) for name in ("pressure", "film_temperature", "film_coefficient")
-    }
+    names = ("pressure", "film_temperature", "film_coefficient")
+    wall = vtu.read(wanted.wall, cells=names)
+    told = {name: np.concatenate(wall.cell_data[name]) for name in names}
     middles = np.concatenate([wall.points[block.data].mean(1) for block in wall.cells]) * PER_METRE
     mesh = calculix.read_mesh(wanted.mesh)
     at = nearest.rows(middles, mesh.centres(BORE))
@@ -81,11 +85,15 @@ def main() -> None:
         if side in mesh.surfaces:
             here = nearest.rows(middles, mesh.centres(side))
             pressed += loads(mesh.surfaces[side], "P", told["pressure"][here] * MPA)
+    for name, kind in COOLED:
+        if name in mesh.surfaces:
+            rows = mesh.surfaces[name]
+            pressed += loads(rows, "P", np.full(len(rows), numbers[f"{kind}_pressure"] * MPA))
     wanted.pressure.write_text(f"*DLOAD\n{pressed}", encoding="ascii")
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (BadDeck, OSError, KeyError, meshio.ReadError) as error:
+    except (BadDeck, vtu.BadField, OSError, KeyError, meshio.ReadError) as error:
         sys.exit(f"film_and_pressure: {error}")

@@ -6,11 +6,14 @@
 Runs OpenFOAM's rhoSimpleFoam, unmodified, in one process, or decomposePar, two ranks of it and reconstructPar.
 What is ours: a case from numbers, and what comes out as VTU (SI, float64):
 
-- WALL.vtu: triangles of the wall with pressure (Pa), heat_flux (W/m2, into the wall), film_temperature (K) and
-  film_coefficient (W/(m2 K)), such that heat_flux = film_coefficient (film_temperature - temperature of the wall).
+- WALL.vtu: triangles of the wall with pressure (Pa), temperature (K), heat_flux (W/m2, into the wall),
+  film_temperature (K) and film_coefficient (W/(m2 K)): heat_flux = film_coefficient (film_temperature - temperature).
   The film's temperature is the gas's where it comes in; the coefficient is the heat flux that was computed over
   the difference.
 - GAS.vtu: the cells with pressure, temperature, velocity, k, omega; another run can start from it.
+- Files with a word each. --converged: true if the residuals of velocity and enthalpy fell below the tolerance, and the
+  temperature is within its limits. --imbalance: what enters the gas and does not leave it, as part of the heat that the
+  wall takes. --y-plus: mean y+ of the wall, where its functions want 30 to 300.
 
 TEMPERATURE.vtu tells the wall's temperature (point data `temperature`, K) on triangles of its surface.
 """
@@ -24,11 +27,15 @@ import numpy as np
 
 import nearest
 import openfoam
+import vtu
 from openfoam import BadCase
 
 NUMBERS = ("pressure", "temperature", "velocity", "intensity", "wall-temperature", "iterations", "tolerance", "ranks")
 FIELDS = {"pressure": "p", "temperature": "T", "velocity": "U", "k": "k", "omega": "omega"}
 C_MU = 0.09
+CONVERGED = "SIMPLE solution converged"
+COLDEST, HOTTEST = 200.0, 3500.0
+"""K, of the thermodynamic data; a solution that needs these limits is none."""
 LEAST_DIFFERENCE = 1.0
 """K between gas and wall, below which a film coefficient has no meaning."""
 
@@ -52,7 +59,7 @@ def start_fields(wanted: argparse.Namespace, mesh: openfoam.Mesh) -> dict[str, n
         inward = -np.cross(b - a, c - a).sum(0)
         fields["U"] = np.tile(speed * inward / np.linalg.norm(inward), (count, 1))
         return fields
-    before = meshio.read(wanted.start, "vtu")
+    before = vtu.read(wanted.start, cells=tuple(FIELDS))
     cells = np.concatenate([before.points[block.data].mean(1) for block in before.cells])
     data = {ours: np.concatenate(before.cell_data[name]) for name, ours in FIELDS.items()}
     tets, tet_cells, wedges, wedge_cells = mesh.cells()
@@ -72,13 +79,14 @@ def diameter(mesh: openfoam.Mesh) -> float:
 
 
 def wall_temperatures(wanted: argparse.Namespace, mesh: openfoam.Mesh) -> np.ndarray | float:
-    """That of each face of the wall, K: told by the nearest triangle's middle, or one for all."""
+    """That of each face of the wall, K: the nearest triangle's mean, or one for all. With the mean, not the middle's, the
+    film gives a solid of quadratic triangles the heat that the gas loses."""
     if wanted.wall is None:
         return float(wanted.wall_temperature)
-    told = meshio.read(wanted.wall, "vtu")
+    told = vtu.read(wanted.wall, points=("temperature",))
     middles, at_middle = [], []
     for block in told.cells:
-        weights = {"triangle": np.full(3, 1 / 3), "triangle6": np.array([-1, -1, -1, 4, 4, 4]) / 9}.get(block.type)
+        weights = {"triangle": np.full(3, 1 / 3), "triangle6": np.array([0, 0, 0, 1, 1, 1]) / 3}.get(block.type)
         if weights is None:
             raise BadCase(f"the wall's temperatures stand on {block.type}; triangles wanted")
         middles.append(told.points[block.data[:, :3]].mean(1))
@@ -104,6 +112,8 @@ def write_start(wanted: argparse.Namespace, mesh: openfoam.Mesh, fields: dict, w
         "k": repr(k),
         "omega": repr(float(np.sqrt(k) / (C_MU**0.25 * 0.07 * length))),
         "mixingLength": repr(0.07 * length),
+        "coldest": repr(COLDEST),
+        "hottest": repr(HOTTEST),
     }
     (folder / "parameters").write_text("".join(f"{key} {value};\n" for key, value in parameters.items()))
     for name, field in fields.items():
@@ -111,23 +121,36 @@ def write_start(wanted: argparse.Namespace, mesh: openfoam.Mesh, fields: dict, w
     (folder / "wallTemperature").write_text(openfoam.field_entry("value", wall))
 
 
-def solve(ranks: int) -> Path:
-    """Runs the solver; the directory of its last state."""
+def solve(ranks: int) -> tuple[Path, bool]:
+    """Runs the solver; the directory of its last state, and whether it says that it converged."""
     case = ("-case", "case")
     if ranks == 1:
-        openfoam.run("rhoSimpleFoam", *case)
+        converged = openfoam.run("rhoSimpleFoam", *case, until=CONVERGED)
     else:
         openfoam.run("decomposePar", *case)
-        openfoam.run("mpirun", "-np", ranks, "--oversubscribe", "rhoSimpleFoam", *case, "-parallel")
+        words = ("mpirun", "-np", ranks, "--oversubscribe", "rhoSimpleFoam", *case, "-parallel")
+        converged = openfoam.run(*words, until=CONVERGED)
         openfoam.run("reconstructPar", *case, "-latestTime")
     times = [path for path in Path("case").iterdir() if path.name.replace(".", "").isdigit() and path.name != "0"]
     if not times:
         raise BadCase("the solver wrote no state")
-    return max(times, key=lambda path: float(path.name))
+    return max(times, key=lambda path: float(path.name)), converged
 
 
-def write_results(wanted: argparse.Namespace, mesh: openfoam.Mesh, state: Path, wall: np.ndarray | float) -> None:
-    """Reads the last state and writes it as VTU."""
+def imbalance(mesh: openfoam.Mesh, state: Path, heat: float, velocity: float) -> float:
+    """What enters the gas (at `velocity`, m/s) and does not leave it, as part of the `heat` (W) that the wall takes."""
+    left = heat
+    for name in ("inlet", "outlet"):
+        count = mesh.patches[name].count
+        outward, enthalpy = (openfoam.on_patch(state / field, name, count) for field in ("phi", "h"))
+        # OpenFOAM does not write the inlet's velocity, which is told.
+        square = velocity**2 if name == "inlet" else (openfoam.on_patch(state / "U", name, count, 3) ** 2).sum(1)
+        left += float((outward * (enthalpy + square / 2)).sum())
+    return -left / heat
+
+
+def write_results(wanted: argparse.Namespace, mesh: openfoam.Mesh, state: Path, converged: bool) -> None:
+    """Reads the last state and writes it as VTU, and what it is worth."""
     count = mesh.cell_count
     fields = {name: openfoam.internal(state / ours, count, 3 if ours == "U" else 1) for name, ours in FIELDS.items()}
     tets, tet_cells, wedges, wedge_cells = mesh.cells()
@@ -139,7 +162,8 @@ def write_results(wanted: argparse.Namespace, mesh: openfoam.Mesh, state: Path, 
     # OpenFOAM's flux is positive into the gas.
     flux = -openfoam.on_patch(state / "wallHeatFlux", "wall", patch.count)
     film = np.full(patch.count, float(wanted.temperature))
-    difference = film - wall
+    temperature = openfoam.on_patch(state / "T", "wall", patch.count)
+    difference = film - temperature
     if np.abs(difference).min() < LEAST_DIFFERENCE:
         raise BadCase(f"gas and wall differ by less than {LEAST_DIFFERENCE} K somewhere: no film coefficient")
     coefficient = flux / difference
@@ -151,13 +175,25 @@ def write_results(wanted: argparse.Namespace, mesh: openfoam.Mesh, state: Path, 
     used, at = np.unique(faces[:, :3], return_inverse=True)
     data = {
         "pressure": [fields["pressure"][mesh.owner[patch.faces]]],
+        "temperature": [temperature],
         "heat_flux": [flux],
         "film_temperature": [film],
         "film_coefficient": [coefficient],
     }
     meshio.write(wanted.output, meshio.Mesh(mesh.points[used], [("triangle", at.reshape(-1, 3))], cell_data=data), "vtu")
     area = np.linalg.norm(np.cross(*(mesh.points[faces[:, k]] - mesh.points[faces[:, 0]] for k in (1, 2))), axis=1) / 2
-    print(f"heat into the wall: {(flux * area).sum():.6g} W; mean film coefficient {(coefficient * area).sum() / area.sum():.6g} W/(m2 K)")
+    heat = float((flux * area).sum())
+    print(f"heat into the wall: {heat:.6g} W; mean film coefficient {(coefficient * area).sum() / area.sum():.6g} W/(m2 K)")
+    y_plus = openfoam.on_patch(state / "yPlus", "wall", patch.count)
+    limited = fields["temperature"].min() <= COLDEST or fields["temperature"].max() >= HOTTEST
+    worth = {
+        "converged": str(converged and not limited).lower(),
+        "imbalance": f"{imbalance(mesh, state, heat, float(wanted.velocity)):.6g}",
+        "y_plus": f"{(y_plus * area).sum() / area.sum():.6g}",
+    }
+    print(", ".join(f"{name} {value}" for name, value in worth.items()))
+    for name, value in worth.items():
+        getattr(wanted, name).write_text(f"{value}\n")
 
 
 def main() -> None:
@@ -166,6 +202,8 @@ def main() -> None:
         parser.add_argument(name, type=Path)
     for name in ("wall", "start"):
         parser.add_argument(f"--{name}", type=Path)
+    for name in ("converged", "imbalance", "y-plus"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
     for name in NUMBERS:
         parser.add_argument(f"--{name}", required=True)
     wanted = parser.parse_args()
@@ -174,13 +212,12 @@ def main() -> None:
         raise BadCase(f"patches {', '.join(mesh.patches)}: wall, inlet, outlet wanted")
     openfoam.make_case(Path("case"))
     openfoam.write_mesh(mesh, Path("case/constant/polyMesh"))
-    wall = wall_temperatures(wanted, mesh)
-    write_start(wanted, mesh, start_fields(wanted, mesh), wall)
-    write_results(wanted, mesh, solve(int(wanted.ranks)), wall)
+    write_start(wanted, mesh, start_fields(wanted, mesh), wall_temperatures(wanted, mesh))
+    write_results(wanted, mesh, *solve(int(wanted.ranks)))
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (BadCase, OSError, meshio.ReadError) as error:
+    except (BadCase, vtu.BadField, OSError, meshio.ReadError) as error:
         sys.exit(f"fluid_thermal: {error}")

@@ -22,6 +22,11 @@ from calculix import BadDeck
 from crack_front import Deck, Front, front_of, projection, read_deck, read_nodal
 from domain_integral import Solid, read_pressure, release_rates
 
+NOISE = 0.05
+"""An energy release rate can't be negative; so much less than zero, in parts of the largest one, is the mesh's noise, and
+taken as zero."""
+BALANCE = 1e-5
+"""Of the forces at all nodes, the largest part that the held node may bear."""
 REACH = 3.0
 """Pairs of nodes that are nearer to the front than so many of its edges are used."""
 
@@ -76,7 +81,27 @@ def intensities(rates: np.ndarray, shares: np.ndarray, solid: Solid) -> np.ndarr
     """K_I, K_II, K_III with the energy release rates of the one and the shares and signs of the other."""
     plane = solid.young / (1 - solid.poisson**2)
     released = (shares[:, 0] ** 2 + shares[:, 1] ** 2) / plane + shares[:, 2] ** 2 * (1 + solid.poisson) / solid.young
-    return shares * np.sqrt(np.maximum(rates, 0.0) / released)[:, None]
+    if rates.min() < -NOISE * np.abs(rates).max():
+        raise BadDeck(
+            f"an energy release rate is {rates.min():.4g} N/mm, of up to {rates.max():.4g}: none is negative, so mesh, "
+            "results and loads do not belong together"
+        )
+    size = np.sqrt(np.maximum(rates, 0.0))
+    if (size[released == 0] > 0).any():
+        raise BadDeck("energy is released where the crack's sides are not displaced against each other")
+    return shares * np.divide(size, np.sqrt(released), out=np.zeros_like(size), where=released > 0)[:, None]
+
+
+def check_held(deck: Deck, result: Path) -> None:
+    """Raises `BadDeck` if the node that holds the solid along z bears a force: its loads do not balance."""
+    if "NODES_HELD" not in deck.sets:
+        return
+    force = read_nodal(result, "FORC", 3)
+    (held,) = deck.sets["NODES_HELD"]
+    borne, all_of_them = abs(force[held][2]), np.abs(np.array(list(force.values()))).sum()
+    print(f"the held node bears {borne:.3g} N of {all_of_them:.4g} N at all nodes")
+    if borne > BALANCE * all_of_them:
+        raise BadDeck(f"node {held} holds the solid with {borne:.4g} N along z: the loads do not balance")
 
 
 def along_front(
@@ -106,6 +131,7 @@ def main() -> int:
     solid = Solid(wanted.young, wanted.poisson, wanted.expansion, wanted.reference)
     try:
         deck = read_deck(wanted.mesh)
+        check_held(deck, wanted.result)
         displacement = read_nodal(wanted.result, "DISP", 3)
         temperature = None
         if wanted.expansion:

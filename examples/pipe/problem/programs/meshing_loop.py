@@ -3,14 +3,23 @@
 refinement, until there are none. Ours; the meshers that it calls are not. A workflow: killed, its service ends the jobs it began."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import fishplate
+from fishplate import errors
 import numpy as np
+from fishplate import errors
 
+SITES = "PIPE_SITES"
+"""The variable that names a file with the addresses (HOST:PORT) of the sites, a line each. The loop logs in where it
+calls, so a caller can't send it elsewhere."""
 PASSES = 8
 """After so many the mesh is given up."""
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
+"""Signals that a mesher does not send itself when it can't go on."""
 
 
 def loop(run: fishplate.Run, wanted: argparse.Namespace) -> int:
@@ -32,7 +41,9 @@ def loop(run: fishplate.Run, wanted: argparse.Namespace) -> int:
         volume = None
         try:
             volume = volume_mesher.by_reference()(surface=surface, volume=wanted.tet_volume).mesh
-        except fishplate.Fault as refused:
+        except (errors.ProgramFailed, errors.ProgramKilled) as refused:
+            if getattr(refused, "signal", None) in FROM_OUTSIDE:
+                raise
             print(f"the volume mesher refused the surface: {refused}", flush=True)
         checked = mesh_check(surface=surface, volume=volume, angle=wanted.least_angle)
         run.progress("triangles to refine", checked.rejected)
@@ -43,6 +54,18 @@ def loop(run: fishplate.Run, wanted: argparse.Namespace) -> int:
             return count
         refine = np.vstack([refine, checked.refine])
     raise RuntimeError(f"the mesh was not accepted in {PASSES} passes")
+
+
+def refuse_strangers(wanted: argparse.Namespace) -> None:
+    """A ValueError if a service that is to be called is at none of the sites."""
+    told = os.environ.get(SITES)
+    if not told:
+        raise ValueError(f"{SITES} is not set: it names the file with the sites' addresses")
+    addresses = Path(told).read_text().split()
+    for name in ("surface_mesher", "volume_mesher", "mesh_check"):
+        url = urlsplit(getattr(wanted, name))
+        if url.scheme != "https" or url.netloc not in addresses:
+            raise ValueError(f"{name}: {url.scheme}://{url.netloc} is none of the sites; https at one of them wanted")
 
 
 def main() -> int:
@@ -57,9 +80,10 @@ def main() -> int:
     parser.add_argument("--holes", type=int, required=True)
     wanted = parser.parse_args()
     try:
+        refuse_strangers(wanted)
         with fishplate.Run("meshing-loop", progress=False) as run:
             passes = loop(run, wanted)
-    except (fishplate.Error, RuntimeError) as error:
+    except (fishplate.Error, RuntimeError, OSError, ValueError) as error:
         print(f"meshing_loop: {error}", file=sys.stderr)
         return 1
     wanted.passes.write_text(f"{passes}\n")

@@ -149,8 +149,12 @@ def read_mesh(folder: Path) -> Mesh:
             raise BadCase(f"faces: a face of {count} nodes, 3 or 4 wanted")
         row[:count] = flat[at + 1 : at + 1 + count]
         at += 1 + count
-    if at != len(flat) or len(points) == 0 or not -1 <= faces.min() <= faces.max() < len(points):
+    # A triangle's fourth is -1, and only that.
+    told = np.count_nonzero(faces[:, :3] < 0) + np.count_nonzero(faces[:, 3] < -1)
+    if at != len(flat) or told or len(points) == 0 or not -1 <= faces.min() <= faces.max() < len(points):
         raise BadCase("faces: they do not fit to owner and points")
+    if len(owner) == 0 or len(neighbour) > len(owner) or min(owner.min(), neighbour.min(initial=0)) < 0:
+        raise BadCase("owner and neighbour: a cell's number a face, from 0; neighbour has no more than owner")
     entry = re.compile(rb"(\w+)\s*\{[^{}]*?nFaces\s+(\d+)\s*;\s*startFace\s+(\d+)\s*;[^{}]*\}")
     boundary = body(folder / "boundary")
     patches = {name.decode(): Patch(int(count), int(start)) for name, count, start in entry.findall(boundary)}
@@ -180,32 +184,36 @@ def write_mesh(mesh: Mesh, folder: Path) -> None:
 
 
 def values(data: bytes, key: bytes, width: int) -> np.ndarray | None:
-    """The numbers of a binary field's `key nonuniform List<...>`, or of a uniform one; `width` a row."""
-    found = re.search(key + rb"\s+nonuniform\s+List<\w+>\s*(\d+)\s*\(", data)
-    if found:
+    """The numbers of a binary field's `key nonuniform List<...>`, or of a uniform one, in the dictionary that `data`
+    begins in; `width` a row."""
+    uniform = rb"uniform\s+\(?\s*((?:" + NUMBER + rb"\s*){%d})\)?\s*;" % width
+    found = re.search(rb"\b" + key + rb"\s+(?:nonuniform\s+List<\w+>\s*(\d+)\s*\(|" + uniform + rb")", data)
+    if not found or b"}" in data[: found.start()]:
+        return None
+    if found[1]:
         count = int(found[1]) * width
         return np.frombuffer(data, dtype="<f8", count=count, offset=found.end()).reshape(-1, width)
-    found = re.search(key + rb"\s+uniform\s+\(?\s*((?:" + NUMBER + rb"\s*){%d})\)?\s*;" % width, data)
-    return np.array(found[1].split(), dtype=float).reshape(1, width) if found else None
+    return np.array(found[2].split(), dtype=float).reshape(1, width)
 
 
 def internal(path: Path, cells: int, width: int = 1) -> np.ndarray:
     """A field in the cells."""
-    found = values(path.read_bytes(), rb"internalField", width)
+    found = values(re.sub(rb"FoamFile\s*\{[^{}]*\}", b"", path.read_bytes(), count=1), rb"internalField", width)
     if found is None:
         raise BadCase(f"{path.name} has no internalField")
     rows = np.broadcast_to(found, (cells, width))
     return rows[:, 0] if width == 1 else rows
 
 
-def on_patch(path: Path, patch: str, faces: int) -> np.ndarray:
-    """A scalar field on a patch."""
+def on_patch(path: Path, patch: str, faces: int, width: int = 1) -> np.ndarray:
+    """A field on a patch."""
     data = path.read_bytes()
     at = re.search(rb"\n\s*" + patch.encode() + rb"\s*\{", data)
-    found = values(data[at.end() :], rb"value", 1) if at else None
+    found = values(data[at.end() :], rb"value", width) if at else None
     if found is None:
         raise BadCase(f"{path.name} has no values on {patch}")
-    return np.broadcast_to(found, (faces, 1))[:, 0]
+    rows = np.broadcast_to(found, (faces, width))
+    return rows[:, 0] if width == 1 else rows
 
 
 def field_entry(key: str, field: np.ndarray | float) -> str:
@@ -224,10 +232,17 @@ def make_case(folder: Path) -> None:
     shutil.copytree(Path(__file__).resolve().parent / "foam", folder)
 
 
-def run(*words: object) -> None:
-    """Runs one of OpenFOAM's programs; its log is ours. Ends us as it ended, if not well."""
+def run(*words: object, until: str = "") -> bool:
+    """Runs one of OpenFOAM's programs; its log is ours. Whether it said `until`. Ends us as it ended, if not well."""
     line = [str(word) for word in words]
     print("+ " + " ".join(line), flush=True)
-    code = subprocess.run(line, env=os.environ | ENVIRONMENT, stdin=subprocess.DEVNULL, check=False).returncode
-    if code:
-        sys.exit(f"{line[0]} ended with {code}")
+    said = False
+    environment = os.environ | ENVIRONMENT
+    with subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for text in process.stdout:
+            print(text, end="", flush=True)
+            said = said or until in text
+    if process.returncode:
+        sys.exit(f"{line[0]} ended with {process.returncode}")
+    return said

@@ -1,14 +1,18 @@
 """The crack: opened, judged, moved. Meshes that can be counted by hand, and closed forms."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import t4_to_t10
-from crack_extension import BadFront, extension, into_bore, measures
+from crack_extension import BadFront, advance, extension, into_bore, measures
+from calculix import BadDeck
 from crack_front import front_of, projection, read_deck
-from domain_integral import Solid, read_pressure
-from fracture_mechanics import intensities
+from domain_integral import Solid, extensions, read_pressure, swept
+from fracture_mechanics import check_held, intensities
+from fishplate import errors
+import meshing_loop
 from pipeproblem import mechanics
 from pipeproblem.case import Case
 from pipeproblem.validation import penny_rows
@@ -162,7 +166,18 @@ def test_the_rate_tells_how_large_and_the_shares_tell_how(tmp_path):
     assert found == pytest.approx(np.array([[-30.0, 40.0, 0.0]]))
     torn = intensities(np.array([1.3 / 200_000 * 7**2]), np.array([[0.0, 0.0, 1.0]]), solid)
     assert torn == pytest.approx(np.array([[0.0, 0.0, 7.0]]))
-    assert intensities(np.array([-1.0]), np.array([[1.0, 0, 0]]), solid) == pytest.approx(0.0)
+
+
+def test_a_little_less_than_zero_is_noise_and_more_is_told():
+    solid = Solid(200_000.0, 0.3)
+    shares = np.tile([1.0, 0, 0], (3, 1))
+    noisy = intensities(np.array([2.0, 1.0, -0.05]), shares, solid)
+    assert noisy[2, 0] == 0 < noisy[1, 0] < noisy[0, 0]
+    with pytest.raises(BadDeck, match="rate is -0.5 N/mm, of up to 2"):
+        intensities(np.array([2.0, 1.0, -0.5]), shares, solid)
+    assert intensities(np.zeros(3), np.zeros((3, 3)), solid) == pytest.approx(0.0)
+    with pytest.raises(BadDeck, match="not displaced"):
+        intensities(np.array([2.0, 1.0, 1.0]), np.zeros((3, 3)), solid)
 
 
 def test_pressures_are_read_by_face_and_by_surface(front, tmp_path):
@@ -171,6 +186,131 @@ def test_pressures_are_read_by_face_and_by_surface(front, tmp_path):
     part.write_text("** made by hand\n*DLOAD\n3, P2, 1.5\n*DSLOAD\nSURFACE_5A, P, 2.\n")
     found = read_pressure(part, deck)
     assert found[3, 2] == 1.5 and sum(found.values()) == pytest.approx(1.5 + 2 * SIDE * SIDE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("*DSLOAD\nSURFACE_5C, P, 2.\n", "no such surface"),
+        ("*DLOAD\n99999, P2, 2.\n", "no such element"),
+        ("*DLOAD\n3, P5, 2.\n", "no pressure on a face"),
+        ("*DLOAD\n3, P2\n", "no pressure on a face"),
+        ("*CLOAD\n3, 1, 2.\n", "no pressure on a face"),
+    ],
+)
+def test_loads_that_would_count_for_nothing_are_refused(front, tmp_path, text, said):
+    deck, _ = front
+    part = tmp_path / "pressure.inp"
+    part.write_text(text)
+    with pytest.raises(BadDeck, match=said):
+        read_pressure(part, deck)
+
+
+def test_empty_lines_and_comments_are_no_loads(front, tmp_path):
+    deck, _ = front
+    part = tmp_path / "pressure.inp"
+    part.write_text("*DLOAD\n** made by hand\n\n3, P2, 1.5\n")
+    assert read_pressure(part, deck) == {(3, 2): 1.5}
+
+
+def test_the_area_swept_is_what_lies_between_the_fronts(tmp_path):
+    """Of a front that meets two walls at an angle, where the field that moves it stays in the wall: by Gauss's formula."""
+    points, tets, faces = block()
+    skew = {n: (x + 0.5 * y, y, z) for n, (x, y, z) in points.items()}
+    t4_to_t10.convert(write_medit(tmp_path / "skew.mesh", skew, tets, faces), tmp_path / "skew.inp", crack_marker=5)
+    deck = read_deck(tmp_path / "skew.inp")
+    line = front_of(deck)
+    moved = extensions(deck, line, line.arc[-1] / SIDE)
+    areas = swept(line, moved)
+    shift = np.array([moved[n] for n in line.numbers])
+    assert np.linalg.norm(shift[0, 0]) > 1.05 * (shift[0, 0] @ line.ahead[0]) > 0
+    for k, area in enumerate(areas):
+        ring = np.vstack([line.points, (line.points + 1e-6 * shift[:, k])[::-1]])[:, :2]
+        x, y = ring.T
+        assert area == pytest.approx(1e6 * abs(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))) / 2, rel=1e-5)
+
+
+def test_a_node_is_held_by_its_place_and_bears_nothing(tmp_path):
+    points, tets, faces = block()
+    mesh = write_medit(tmp_path / "block.mesh", points, tets, faces)
+    held = SIDE + 0.3, 0.2, 0.1
+    t4_to_t10.convert(mesh, tmp_path / "block.inp", crack_marker=5, held=held)
+    deck = read_deck(tmp_path / "block.inp")
+    (node,) = deck.sets["NODES_HELD"]
+    assert deck.nodes[node] == pytest.approx([SIDE, 0, 0])
+
+    def result(borne):
+        path = tmp_path / "job.frd"
+        rows = [f" -1{n:10d}{0:12.5E}{0:12.5E}{borne if n == node else 1:12.5E}\n" for n in (node, node + 1)]
+        path.write_text(" -4  FORC        4    1\n" + "".join(rows) + " -3\n")
+        return path
+
+    check_held(deck, result(1e-6))
+    with pytest.raises(BadDeck, match=f"node {node} holds the solid with 0.5 N"):
+        check_held(deck, result(0.5))
+
+
+class Sites:
+    """The Meshing Loop's three services, of which the volume mesher fails once."""
+
+    def __init__(self, failure):
+        self.failures = [failure]
+
+    def service(self, name):
+        return getattr(self, name)
+
+    def progress(self, *_):
+        pass
+
+    def __getattr__(self, name):
+        def call(**inputs):
+            if name == "volume" and self.failures:
+                raise self.failures.pop()
+            if name == "check":
+                refused = inputs["volume"] is None
+                return SimpleNamespace(rejected=int(refused), refine=np.ones((int(refused), 4)))
+            return SimpleNamespace(surface=Saved(), mesh=Saved())
+
+        call.by_reference = lambda: call
+        return call
+
+
+class Saved:
+    def save(self, path):
+        path.write_text("saved")
+
+
+def mesh_in_a_loop(folder, failure):
+    np.savetxt(folder / "front.txt", np.zeros((5, 2)))
+    names = ("inner", "outer", "bend", "angle", "size", "crack_size", "holes", "hole_radius", "tet_volume", "least_angle")
+    wanted = SimpleNamespace(**dict.fromkeys(names, 1.0), front=folder / "front.txt", surface=folder / "s", volume=folder / "v")
+    wanted.surface_mesher, wanted.volume_mesher, wanted.mesh_check = "surface", "volume", "check"
+    return meshing_loop.loop(Sites(failure), wanted)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        errors.ProgramFailed("ProgramFailed", "ended with 1", exit_code=1),
+        errors.ProgramKilled("ProgramKilled", "aborted", signal="SIGABRT"),
+    ],
+)
+def test_a_surface_that_the_mesher_refuses_is_refined(tmp_path, failure):
+    assert mesh_in_a_loop(tmp_path, failure) == 2
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        errors.QueueFull("QueueFull", "full"),
+        errors.LimitExceeded("LimitExceeded", "memory"),
+        errors.Unauthenticated("Unauthenticated", "who?"),
+        errors.ProgramKilled("ProgramKilled", "killed", signal="SIGKILL"),
+    ],
+)
+def test_what_is_no_refusal_ends_the_loop(tmp_path, failure):
+    with pytest.raises(type(failure)):
+        mesh_in_a_loop(tmp_path, failure)
 
 
 def test_k_of_a_penny_crack(tmp_path):
@@ -201,7 +341,17 @@ def test_the_front_moves_as_a_power_of_k():
     moved = extension(circle(), k, growth=1.0, exponent=2)
     away = np.hypot(moved[:, 0] - MOUTH, moved[:, 1]) - 4
     assert away.max() == pytest.approx(1, abs=0.05)
-    assert away[[0, -1]] == pytest.approx(0.25, abs=0.06)
+    # The ends as their neighbours.
+    assert away[[0, -1]] == pytest.approx((k[1] / 100) ** 2, abs=0.06)
+
+
+def test_k_that_rises_toward_the_ends_is_not_taken_beyond_them():
+    """The largest movement is that of a node whose K is known, and the ends move as their neighbours."""
+    arc = np.linspace(0, 1, 15)
+    moves = advance(arc, 100 + 400 * (arc - 0.5) ** 2, growth=1.0, exponent=2)
+    assert moves[1] == moves[0] == moves.max() == pytest.approx(1.0)
+    assert moves[-1] == moves[-2] == pytest.approx(1.0)
+    assert moves[7] == pytest.approx((100 / (100 + 400 * (arc[1] - 0.5) ** 2)) ** 2)
 
 
 def test_the_front_is_continued_into_the_bore():

@@ -4,6 +4,8 @@ import math
 import os
 import shutil
 import sys
+import tomllib
+from dataclasses import asdict
 from pathlib import Path
 
 import meshio
@@ -16,12 +18,14 @@ sys.path[:0] = [str(PROBLEM), str(PROGRAMS)]
 
 import generalized_mesher  # noqa: E402
 import openfoam  # noqa: E402
-from pipeproblem.heat_validation import film_rows, mesh_gas, solve_gas, write_tube  # noqa: E402
+from pipeproblem.heat_validation import GAS, film_rows, mesh_gas, solve_gas, worth, write_tube  # noqa: E402
+from pipeproblem.coupling import Conditions, GasMesh  # noqa: E402
 from pipedemo.case import Case as Cylinder  # noqa: E402
 from pipedemo.process import Failed  # noqa: E402
 
 RADIUS, LENGTH = 20.0, 60.0  # mm
-QUICK = {"iterations": 40, "wall_temperature": 800}
+QUICK = {"iterations": 300, "wall_temperature": 800}
+MESH = GasMesh(layers=4, first=0.3, growth=1.6, size=10)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,12 +46,19 @@ def tube(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gas(tube, tmp_path_factory):
-    return mesh_gas(tmp_path_factory.mktemp("mesh"), tube, 4, 0.3, 1.6, 10)
+    return mesh_gas(tmp_path_factory.mktemp("mesh"), tube, MESH)
 
 
 @pytest.fixture(scope="module")
 def wall(gas, tmp_path_factory):
     return solve_gas(tmp_path_factory.mktemp("flow"), gas, **QUICK)
+
+
+def patch_temperature(folder):
+    """That of the wall's faces in the last state that OpenFOAM wrote, K."""
+    times = [path for path in (folder / "case").iterdir() if path.name.replace(".", "").isdigit() and path.name != "0"]
+    state = max(times, key=lambda path: float(path.name))
+    return openfoam.on_patch(state / "T", "wall", len(meshio.read(folder / "wall.vtu").cells[0].data))
 
 
 def area_of(mesh):
@@ -94,7 +105,7 @@ def test_the_gas_comes_in_where_the_surface_says(gas):
 
 
 def test_the_mesher_repeats_to_the_byte(tube, gas, tmp_path):
-    again = mesh_gas(tmp_path, tube, 4, 0.3, 1.6, 10)
+    again = mesh_gas(tmp_path, tube, MESH)
     for path in gas.iterdir():
         assert (again / path.name).read_bytes() == path.read_bytes(), path.name
 
@@ -103,13 +114,15 @@ def test_the_wall_says_what_heat_it_takes(wall):
     mesh = meshio.read(wall)
     data = {name: rows[0] for name, rows in mesh.cell_data.items()}
     assert {name: rows.dtype for name, rows in data.items()} == dict.fromkeys(data, np.dtype("float64"))
-    assert set(data) == {"pressure", "heat_flux", "film_temperature", "film_coefficient"}
-    assert (data["film_temperature"] == 1200).all()
-    assert data["heat_flux"] == pytest.approx(data["film_coefficient"] * (1200 - 800))
-    assert data["pressure"].mean() == pytest.approx(10e6, rel=0.01)
-    # Dittus and Boelter say 5,000 far from the inlet; it is more near it.
-    mean = (data["film_coefficient"] * area_of(mesh)).sum() / area_of(mesh).sum()
-    assert 4000 < mean < 12_000
+    assert set(data) == {"pressure", "temperature", "heat_flux", "film_temperature", "film_coefficient"}
+    assert (data["film_temperature"] == GAS["temperature"]).all()
+    assert data["pressure"].mean() == pytest.approx(GAS["pressure"], rel=0.01)
+    assert patch_temperature(wall.parent) == pytest.approx(800)
+    # The heat that the wall takes is the enthalpy that the gas loses.
+    converged, imbalance, y_plus = worth(wall)
+    assert converged and abs(imbalance) < 0.01
+    # u* is some 4 % of the velocity: y+ of a wall cell's middle.
+    assert 150 < y_plus < 800
     assert mesh.points[:, 2].max() == pytest.approx(LENGTH * 1e-3, abs=1e-6)
 
 
@@ -139,8 +152,29 @@ def test_the_wall_has_the_temperatures_that_are_sent(gas, tmp_path):
     )
     meshio.write(tmp_path / "temperature.vtu", told)
     wall = meshio.read(solve_gas(tmp_path / "flow", mesh=gas, iterations=3, wall=tmp_path / "temperature.vtu"))
-    kelvin = 1200 - wall.cell_data["heat_flux"][0] / wall.cell_data["film_coefficient"][0]
-    assert kelvin == pytest.approx(700 + 2000 * wall.points[wall.cells[0].data].mean(1)[:, 2])
+    expected = 700 + 2000 * wall.points[wall.cells[0].data].mean(1)[:, 2]
+    assert patch_temperature(tmp_path / "flow") == pytest.approx(expected)
+    assert wall.cell_data["temperature"][0] == pytest.approx(expected)
+
+
+def test_a_hotter_wall_takes_less_heat(gas, wall, tmp_path):
+    hotter = solve_gas(tmp_path, gas, iterations=300, wall_temperature=850)
+    less, heat = (float((data.cell_data["heat_flux"][0] * area_of(data)).sum()) for data in map(meshio.read, (hotter, wall)))
+    assert less / heat == pytest.approx((GAS["temperature"] - 850) / (GAS["temperature"] - 800), rel=0.1)
+
+
+def test_a_flow_that_ends_early_says_that_it_has_not_converged(gas, wall, tmp_path):
+    converged, imbalance, _ = worth(solve_gas(tmp_path, gas, iterations=5, wall_temperature=800))
+    assert not converged
+    assert abs(imbalance) > abs(worth(wall)[1])
+
+
+def test_the_services_have_the_defaults_of_the_problem():
+    """One set of conditions, in three places."""
+    names = {"pressure", "temperature", "velocity", "initial_wall_temperature"}
+    for service, wanted in (("flow/fluid-thermal", names), ("solid/film-and-pressure", set(asdict(Conditions())) - names)):
+        inputs = tomllib.loads((PROBLEM / "sites" / f"{service}.toml").read_text())["input"]
+        assert {name: inputs[name]["default"] for name in wanted} == {name: getattr(Conditions(), name) for name in wanted}
 
 
 @pytest.mark.parametrize("code", ['#calc "1"', "$HOME", '#include "/etc/passwd"'])
@@ -164,6 +198,7 @@ def test_openfoam_itself_may_run_no_commands(gas):
         ("points", "nonsense", "points is no list"),
         ("faces", "1\n(\n5(0 1 2 3 4)\n)\n", "a face of 5 nodes"),
         ("owner", "2\n(\nx y\n)\n", "owner: "),
+        ("neighbour", "1\n(\n-1\n)\n", "a cell's number a face, from 0"),
         ("boundary", "1\n(\nwall { type wall; nFaces 99999999; startFace 0; }\n)\n", "beyond the last face"),
     ],
 )
@@ -175,24 +210,35 @@ def test_a_mesh_that_is_none_is_refused(gas, tmp_path, name, content, told):
         solve_gas(tmp_path / "flow", broken, iterations=1)
 
 
+@pytest.mark.parametrize(
+    ("data", "cell", "told"),
+    [("heat", [0, 1, 2], "has no point data temperature"), ("temperature", [0, 1, -2], "points that are not there")],
+)
+def test_a_wall_that_is_none_is_refused(gas, tmp_path, data, cell, told):
+    path = tmp_path / "wall.vtu"
+    meshio.write(path, meshio.Mesh(np.eye(3), [("triangle", np.array([cell]))], point_data={data: np.ones(3)}))
+    with pytest.raises(Failed, match=f"fluid_thermal: wall.vtu.*{told}"):
+        solve_gas(tmp_path / "flow", gas, iterations=1, wall=path)
+
+
 def test_a_surface_without_a_bore_is_refused(tmp_path):
     path = tmp_path / "surface.mesh"
     one = meshio.Mesh(np.eye(3), [("triangle", np.array([[0, 1, 2]]))], cell_data={"medit:ref": [np.array([2])]})
     meshio.write(path, one, "medit")
     with pytest.raises(Failed, match="no triangles of reference 1, the bore"):
-        mesh_gas(tmp_path / "mesh", path, 4, 0.3, 1.6, 10)
+        mesh_gas(tmp_path / "mesh", path, MESH)
 
 
 def test_heat_through_a_cylinder_is_the_closed_forms(tmp_path):
     coarse = Cylinder(inner=20, outer=40, length=40, mesh_size=5, tet_volume=40)
     for row in film_rows(tmp_path, coarse):
-        assert abs(row.error) < 1.0, str(row)
+        assert abs(row.error) < 2.0, str(row)
 
 
 def test_paraviews_reader_reads_the_fields(wall):
     reader = pytest.importorskip("vtkmodules.vtkIOXML", reason="VTK is not installed (pip install vtk)")
     for path, cells, names in (
-        (wall, 2 * 12 * 6, {"pressure", "heat_flux", "film_temperature", "film_coefficient"}),
+        (wall, 2 * 12 * 6, {"pressure", "temperature", "heat_flux", "film_temperature", "film_coefficient"}),
         (wall.with_name("gas.vtu"), None, {"pressure", "temperature", "velocity", "k", "omega"}),
     ):
         reads = reader.vtkXMLUnstructuredGridReader()

@@ -111,3 +111,20 @@ def test_killed_by_force_it_goes_on_and_solves_nothing_twice(tmp_path):
     assert "the wall holds after 1 steps" in done.stdout
     assert jobs() == 1 and (tmp_path / "crack.png").exists()
     assert "was started 2 times" in (tmp_path / "pipe-report.html").read_text()
+
+
+def test_a_program_that_is_missing_is_named(tmp_path):
+    words = [sys.executable, "-m", "pipeproblem", "--fishplate", str(BINARY), "--output", str(tmp_path)]
+    for name in ("gmsh", "tetgen", "ccx"):
+        (tmp_path / name).symlink_to("/bin/true")
+    # The interpreter's own folder is looked at too; OpenFOAM is not there.
+    done = subprocess.run(
+        words,
+        cwd=ROOT / "examples" / "pipe" / "problem",
+        env=os.environ | {"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 1
+    assert "OpenFOAM is missing (no " in done.stderr and "install.sh" in done.stderr and "--pressure" in done.stderr

@@ -1,0 +1,96 @@
+"""One crack step of the whole problem, coarse, through all six sites: gas, heat, stress, crack."""
+
+import argparse
+import os
+from pathlib import Path
+
+import calculix
+import fishplate
+import meshio
+import numpy as np
+import pytest
+from crack_front import read_deck
+from domain_integral import read_pressure
+from pipeproblem import coupling, crack
+from pipeproblem.__main__ import solve
+from pipeproblem.case import Case, Size
+from pipeproblem.sites import NAMES, Sites
+
+ROOT = Path(__file__).resolve().parents[4]
+BINARY = Path(os.environ.get("FISHPLATE", ROOT / "target" / "debug" / "fishplate"))
+CASE = Case(size=Size(9.0, 1.5, 200.0))
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    with Sites(BINARY, tmp_path_factory.mktemp("sites"), dict(os.environ), print) as started:
+        assert tuple(started.servers) == NAMES
+        yield started
+
+
+@pytest.fixture(scope="module")
+def grown(sites, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    wanted = argparse.Namespace(volume_mesher="tetgen", pressure=None, size="coarse", steps=1, output=folder)
+    with fishplate.Run("whole", folder / "whole.run", progress=False) as run:
+        (step,) = solve(run, sites, CASE, wanted)
+        for name in ("solid", "result"):
+            getattr(step, name).save(folder / name)
+        for name in ("pressure", "temperature"):
+            getattr(step.load, name).save(folder / name)
+        step.load.coupled.wall.save(folder / "wall.vtu")
+    return folder, step
+
+
+def test_the_gas_presses_on_both_sides_of_the_crack(grown):
+    folder, _ = grown
+    deck, mesh = read_deck(folder / "solid"), calculix.read_mesh(folder / "solid")
+    pressed = read_pressure(folder / "pressure", deck)
+    wall = meshio.read(folder / "wall.vtu")
+    middles, gas = wall.points[wall.cells[0].data].mean(1) * 1e3, wall.cell_data["pressure"][0] * 1e-6
+    for side in ("SURFACE_5A", "SURFACE_5B"):
+        faces = [tuple(face) for face in mesh.surfaces[side].tolist()]
+        nearest = np.linalg.norm(mesh.centres(side)[:, None] - middles[None], axis=2).argmin(1)
+        assert len(faces) > 20
+        assert [pressed[face] for face in faces] == pytest.approx(gas[nearest].tolist(), rel=1e-4)
+        assert min(pressed[face] for face in faces) > 0.9e-6 * CASE.gas.pressure
+    for surface, pressure in (("SURFACE_2", CASE.gas.outside_pressure), ("SURFACE_6", CASE.gas.passage_pressure)):
+        assert np.array([pressed[tuple(face)] for face in mesh.surfaces[surface].tolist()]) == pytest.approx(pressure * 1e-6)
+
+
+def test_the_temperatures_reach_the_stress_and_the_stress_intensities(sites, grown, tmp_path):
+    folder, step = grown
+    lines = [line.split(",") for line in (folder / "temperature").read_text().splitlines() if line[0] != "*"]
+    told = {int(node): float(kelvin) for node, kelvin in lines}
+    nodes, kelvin = calculix.read_temperatures(folder / "result")
+    assert kelvin == pytest.approx([told[node] for node in nodes.tolist()], rel=1e-4)
+    assert CASE.gas.passage_temperature < kelvin.min() < kelvin.max() - 10 < CASE.gas.temperature
+    with fishplate.Run("less", tmp_path / "less.run", progress=False) as run:
+        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
+        material = CASE.material
+        less = used.fracture_mechanics(
+            mesh=step.solid, result=step.result, pressure=step.load.pressure, young=material.young, poisson=material.poisson,
+            expansion=0.9 * material.expansion, reference=CASE.reference_temperature,
+        ).intensities  # fmt: skip
+    assert step.intensities[:, 3].min() > 0
+    assert np.abs(less[:, 3] / step.intensities[:, 3] - 1).max() > 0.01
+
+
+def test_gas_and_wall_go_on_from_the_step_before(sites, grown, tmp_path):
+    """On the same mesh: they agree after one solution, where the first began with none."""
+    _, step = grown
+    with fishplate.Run("next", tmp_path / "next.run", progress=False) as run:
+        again = coupling.couple(run, sites, step.surface, step.solid, step.load.coupled)
+    assert len(step.load.coupled.residuals) >= 2
+    assert len(again.residuals) == 1
+
+
+def test_the_meshing_loop_calls_only_the_sites(sites, tmp_path):
+    """It logs in where it calls: a caller can't have the password sent elsewhere, or in the clear."""
+    shape = {"front": CASE.first_front(), "size": 9, "crack_size": 3, "tet_volume": 500}
+    with fishplate.Run("stray", tmp_path / "stray.run", progress=False) as run:
+        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
+        plain = used.meshers["mesh_check"].replace("https:", "http:")
+        for stranger in ("https://127.0.0.1:1/services/mesh-check", plain):
+            with pytest.raises(fishplate.Error, match="mesh_check: .* is none of the sites"):
+                used.meshing_loop(**used.meshers | {"mesh_check": stranger}, **shape)
