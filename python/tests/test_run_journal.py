@@ -88,14 +88,54 @@ def test_calls_that_ended_are_replayed_without_their_servers(starts: Starts, tmp
         hosted.process.kill()
         hosted.process.wait()
         assert work(urls) == first
-        # Also if the workflow calls it where it stands now.
-        assert work({name: "http://127.0.0.1:9/moved" for name in urls}) == first
         with pytest.raises(errors.Unreachable, match="no server answers at"):
             work(urls, is_more=True)
         hosted.start(listen)
         assert work(urls, is_more=True) == [*first, following(1)]
     assert work(urls, is_more=True) == [*first, following(1)]
     assert starts() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_service_that_moved_is_asked_once_what_it_is(starts: Starts, tmp_path: Path) -> None:
+    def work(url: str) -> int:
+        with fishplate.Run("moved", tmp_path / "run", patience=0.3) as run:
+            return int(run.service(url)(starts=starts.path, tag="a", x=1).next)
+
+    services = [SERVICES / "tally.toml"]
+    with Hosted(tmp_path / "first", services, "--allow-private") as before:
+        assert work(before.urls["tally"]) == following(1)
+    with Hosted(tmp_path / "second", services, "--allow-private") as now:
+        moved = now.urls["tally"]
+        now.process.kill()
+        now.process.wait()
+        # Nothing says that it is the same service.
+        with pytest.raises(errors.Unreachable, match="no server answers at"):
+            work(moved)
+        now.start(urlsplit(moved).netloc)
+        assert work(moved) == following(1)
+    assert work(moved) == following(1)
+    assert starts() == {"a": 1}
+
+
+def test_another_service_does_not_give_what_the_first_one_gave(tmp_path: Path) -> None:
+    for name, sign in (("add", "+"), ("mul", "*")):
+        script = f'#!/bin/sh\necho $(($1 {sign} $2))\n'
+        (tmp_path / f"{name}.sh").write_text(script)
+        (tmp_path / f"{name}.sh").chmod(0o755)
+        (tmp_path / f"{name}.toml").write_text(
+            f'command = "./{name}.sh [in val x:int] [in val y:int] > [out file result:int]"\n'
+        )
+
+    def work(url: str) -> int:
+        with fishplate.Run("two", tmp_path / "run") as run:
+            return int(run.service(url)(x=3, y=4).result)
+
+    with Hosted(tmp_path / "server", [tmp_path / "add.toml", tmp_path / "mul.toml"], "--allow-private") as hosted:
+        assert work(hosted.urls["add"]) == 7
+        for _ in range(2):
+            with pytest.raises(errors.JournalMismatch, match=r"was add\(x=3, y=4\) at .*; now it is mul\(x=3, y=4\)"):
+                work(hosted.urls["mul"])
+        assert work(hosted.urls["add"]) == 7
 
 
 def test_a_changed_interface_is_noticed_before_a_call_is_sent(tmp_path: Path) -> None:

@@ -36,8 +36,10 @@ def passes(error: Exception) -> bool:
 class Endpoint:
     """A service at one address. Its description is kept in the journal, so that calls that ended are replayed without it."""
 
-    def __init__(self, url: str, settings: Settings, journal: Journal) -> None:
+    def __init__(self, url: str, settings: Settings, journal: Journal, wsdl_url: str | None = None) -> None:
         self.url = url
+        # Where its description is asked for.
+        self._wsdl_url = wsdl_url or url
         self.server = urlsplit(url).netloc
         self.settings = settings
         self._journal = journal
@@ -70,6 +72,10 @@ class Endpoint:
             self._service = AsyncService(native)
         return self._service is not None
 
+    def asked(self) -> _native.Task[_native.Service]:
+        """Asks for its description."""
+        return _native.Service.connect(self._wsdl_url, **self.settings)
+
     def connected(self) -> Flow[None]:
         """Asks for its description, once in a process, before a call is sent.
 
@@ -78,7 +84,7 @@ class Endpoint:
         """
         if self._is_asked:
             return
-        native: _native.Service = yield _native.Service.connect(self.url, **self.settings)
+        native: _native.Service = yield self.asked()
         if not native.ours:
             raise ArgumentError(
                 f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again"

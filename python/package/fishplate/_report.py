@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from . import _native, _stored
+from . import _stored
 from ._journal import Attempt, Contents
 from ._progress import counted, human
 from .errors import Error
@@ -59,7 +59,7 @@ def ask_used(run: Run) -> None:
     ]
     for url in {attempt.url for attempt in asked}:
         try:
-            services[url] = _native.Service.connect(url, **run._settings.get(url, {})).wait()
+            services[url] = run._endpoint(url).asked().wait()
         except (Error, OSError):
             continue
 

@@ -99,9 +99,8 @@ class Run:
         self._live: dict[str, Step] = {}
         self._left: dict[str, Step] = {}
         self._digests: dict[str, str] = {}
-        # Of each URL; they may hold a password, so the journal has none.
-        self._settings: dict[str, Settings] = {}
-        self._gone: dict[str, Endpoint] = {}
+        # Of each URL. Settings may hold a password, so the journal has none.
+        self._endpoints: dict[str, Endpoint] = {}
         self._places: dict[str, Slots] = {}
         self._defaults = (at_once, retries, reuse)
         self._lock = threading.RLock()
@@ -127,7 +126,7 @@ class Run:
 
         `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
         """
-        return RunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
+        return RunService(self, self._given(url, settings), _Options(), self._told(at_once, retries, reuse))
 
     def async_service(
         self,
@@ -139,7 +138,7 @@ class Run:
         **settings: Unpack[Settings],
     ) -> AsyncRunService:
         """The same as `service`, for `await`."""
-        return AsyncRunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
+        return AsyncRunService(self, self._given(url, settings), _Options(), self._told(at_once, retries, reuse))
 
     def find(self, wanted: str, servers: str | Iterable[str], **settings: Unpack[Settings]) -> list[str]:
         """URLs of the services that `fishplate.find` finds, looked for once in the run: it goes on with them though
@@ -149,20 +148,26 @@ class Run:
         urls: list[str] = self._once("value", f"find {wanted}", seek)
         return urls
 
-    def _endpoints(self, url: Addresses, settings: Settings) -> list[Endpoint]:
+    def _given(self, url: Addresses, settings: Settings) -> list[Endpoint]:
         listed = [url] if isinstance(url, (str, BaseService)) else list(url)
-        urls = [one if isinstance(one, str) else one.url for one in listed]
-        if not urls:
+        if not listed:
             raise ValueError("a service has at least one URL")
-        self._settings |= dict.fromkeys(urls, settings)
-        return [Endpoint(one, settings, self._journal) for one in urls]
+        found = []
+        for one in listed:
+            if isinstance(one, str):
+                endpoint = Endpoint(one, settings, self._journal)
+            else:
+                endpoint = Endpoint(one.url, {**one._settings, **settings}, self._journal, one._remote.wsdl_url)
+            with self._lock:
+                if endpoint.settings or endpoint.url not in self._endpoints:
+                    self._endpoints[endpoint.url] = endpoint
+            found.append(endpoint)
+        return found
 
-    def _before(self, url: str) -> Endpoint:
-        """What was called at a URL before, from where it may have moved."""
+    def _endpoint(self, url: str) -> Endpoint:
+        """A service at a URL, reached as whoever called it last with settings reached it."""
         with self._lock:
-            if url not in self._gone:
-                self._gone[url] = Endpoint(url, self._settings.get(url, {}), self._journal)
-            return self._gone[url]
+            return self._endpoints.get(url) or Endpoint(url, {}, self._journal)
 
     def reopen(self) -> None:
         """Has all calls that failed be made anew, also those from whose failure the workflow went on; before the first
@@ -364,8 +369,7 @@ class Run:
             if step is not None and step._endpoint is not None:
                 native = step._endpoint.native
             else:
-                connecting = _native.Service.connect(attempt.url, **self._settings.get(attempt.url, {}))
-                native = _within(KILL, connecting)
+                native = _within(KILL, self._endpoint(attempt.url).asked())
             if job is None and step is not None and step._is_shared:
                 return None, "it may be another run's"
             if job is None and step is not None and step._again is not None:

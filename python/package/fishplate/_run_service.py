@@ -75,8 +75,9 @@ class BaseRunService:
         """The address that is called: where the call's job is, else the first that answers after one that failed."""
         candidates = self._endpoints
         if past is not None and past.is_settled:
-            # Nothing is asked but what it takes and gives; it may have stood at another address.
-            for endpoint in (self._run._before(past.url), *candidates):
+            # As it was described at the address then, or else at one where it stands now; nobody is asked. What was
+            # described at other addresses only may be another service.
+            for endpoint in sorted(candidates, key=lambda one: one.url != past.url):
                 if (yield from endpoint.described_before()):
                     return endpoint
         if past is not None and past.is_open:
