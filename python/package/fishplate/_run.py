@@ -362,7 +362,7 @@ class Run:
         step, job = self._live.get(attempt.place) or self._left.get(attempt.place), attempt.job
         server = urlsplit(attempt.url).netloc
         if attempt.found:
-            return None, None  # Somebody else's, who may wait for it.
+            return None, f"its job {job} is another run's, who may wait for it"
         if server in hung:
             return None, "its server does not answer"
         try:

@@ -41,6 +41,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 FIRST_QUESTION, LONGEST_QUESTION = 0.005, 5.0
 """Seconds between two questions whether a job has ended; they grow by half."""
 
+SPENT = ("failed", "killed")
+"""States of somebody else's job in which its key gives nothing, and the next is tried. One of which nobody knows the outcome
+is not among them: its program may have done its work."""
+
 SENT_AGAIN = 16 << 10
 """Bytes of inputs with which a job is waited for by its call; with more it is asked for by its ID."""
 
@@ -290,7 +294,11 @@ class Step:
         key = _reuse.shortened(key)
         options: dict[str, Any] = {"outputs": choices, "timeout": timeout}
 
+        sent = 0
+
         def spawn() -> _native.Task[tuple[str, bool]]:
+            nonlocal sent
+            sent += 1
             return native.spawn(described.name, prepared, key=key, outputs=choices, timeout=timeout)
 
         def call() -> _native.Task[tuple[Given, str | None]]:
@@ -305,8 +313,9 @@ class Step:
         if made.job is None:
             try:
                 made.job, existing = yield from self._patient(spawn)
-                # Of two that begin it at the same moment one is told so.
-                made.found = existing and content is not None
+                # Of two that begin it at the same moment one is told so. Sent twice, also from a killed process, it
+                # may have found what it made itself.
+                made.found = existing and content is not None and not is_known and sent == 1
                 is_ours = not made.found
             except errors.KeyConflict as conflict:
                 if conflict.job is None:
@@ -321,7 +330,8 @@ class Step:
                         "begin another run"
                     ) from conflict
                 # The same data at another address: by its digest it is the same call.
-                made.job, made.found, is_ours = conflict.job, content is not None, False
+                made.job, is_ours = conflict.job, False
+                made.found = content is not None and not is_known and sent == 1
             self._run._journal.append("accepted", place=self._place, job=made.job, found=made.found)
         elif (yield from self._patient(lambda: native.status(made.job or "")))["state"] in FINAL:
             is_ours = False
@@ -332,10 +342,10 @@ class Step:
                     endpoint.repeatable.add(described.name)
                 return outputs  # type: ignore[no-any-return]
         pause = FIRST_QUESTION
-        while (yield from self._patient(lambda: native.status(made.job or "")))["state"] not in FINAL:
+        while (state := (yield from self._patient(lambda: native.status(made.job or "")))["state"]) not in FINAL:
             yield Sleep(pause)
             pause = min(pause * 1.5, LONGEST_QUESTION)
-        if made.found and (yield from self._patient(lambda: native.status(made.job or "")))["state"] != "done":
+        if made.found and state in SPENT:
             raise _Spent
         results = lambda: native.results(described.name, made.job or "", **options)  # noqa: E731
         return (yield from self._patient(results))[0]  # type: ignore[no-any-return]
