@@ -29,7 +29,7 @@ from ._branch import Branch, Branches
 from ._data import Reference, handle
 from ._endpoint import Endpoint
 from ._find import find
-from ._flow import blocking
+from ._flow import blocking, within
 from ._job import FINAL
 from ._journal import Attempt, Journal
 from ._move import _put
@@ -369,22 +369,22 @@ class Run:
             if step is not None and step._endpoint is not None:
                 native = step._endpoint.native
             else:
-                native = _within(KILL, self._endpoint(attempt.url).asked())
+                native = within(KILL, self._endpoint(attempt.url).asked())
             if job is None and step is not None and step._is_shared:
                 return None, "it may be another run's"
             if job is None and step is not None and step._again is not None:
                 # Whether it arrived or not: now it is there, under its key, and is ended.
-                job, _ = _within(KILL, step._again())
+                job, _ = within(KILL, step._again())
                 self._journal.append("accepted", place=attempt.place, job=job)
             elif job is None and step is not None:
                 return "killed", None  # It was not sent, and will not be.
             if job is None:
                 return None, "the workflow was killed before it knew its job"
             try:
-                return _within(KILL, native.kill(job))[0], None
+                return within(KILL, native.kill(job))[0], None
             except Timeout:
                 # The answer waits for the end of the program, which may take its time.
-                state = _within(KILL, native.status(job))["state"]
+                state = within(KILL, native.status(job))["state"]
                 return "killed" if state not in FINAL else state, None
         except (Timeout, Unreachable) as error:
             hung.add(server)
@@ -448,17 +448,6 @@ class Run:
 
 def _listed(seen: dict[str, Any] | None) -> str:
     return ", ".join(f"{name} {value}" for name, value in (seen or {}).items())
-
-
-def _within(seconds: float, task: _native.Task[S]) -> S:
-    """What a task gives in so much time."""
-    until = time.monotonic() + seconds
-
-    def look() -> None:
-        if time.monotonic() > until:
-            raise Timeout(f"no answer within {seconds:g} s")
-
-    return task.wait(look)
 
 
 def _at_least_one(at_once: int) -> None:

@@ -14,7 +14,7 @@ from ._journal import Attempt
 from ._result import Result
 from ._service import Outputs, _Options
 from ._step import FIRST_PAUSE, LONGEST_PAUSE, Step
-from .errors import Error, Timeout, Unreachable
+from .errors import Error, JournalMismatch, Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -95,6 +95,10 @@ class BaseRunService:
                 except (Error, OSError) as error:
                     if isinstance(error, Timeout) or passes(error):
                         continue
+                    # A job that is known is not sent again: it is asked for by its ID.
+                    is_known = past is not None and past.is_open and past.job and past.url == endpoint.url
+                    if isinstance(error, JournalMismatch) and is_known:
+                        return endpoint
                     raise
                 for other in self._endpoints:
                     if other.is_described and other is not endpoint:
