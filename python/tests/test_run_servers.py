@@ -18,7 +18,7 @@ from runs import LONG, Starts, contents, following, script, until
 from server import SERVICES, Hosted
 
 import fishplate
-from fishplate import _reuse, errors
+from fishplate import _report, _reuse, errors
 from fishplate._flow import blocking
 
 
@@ -180,6 +180,23 @@ def test_a_hung_server_does_not_keep_the_others_jobs(tally: Hosted, starts: Star
             assert sorted(run.cancel()) == ["1", "2"]
     assert "step 1 of run hung may go on at" in err and "its server does not answer" in err
     assert told == [False, False, True]
+
+
+def test_a_report_does_not_wait_for_a_hung_server(
+    starts: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_report, "ANSWER", 0.2, raising=False)
+    with Hosted(tmp_path / "hung", [SERVICES / "tally.toml"], "--allow-private") as hung:
+        with fishplate.Run("told", tmp_path / "run") as run:
+            run.service(hung.urls["tally"])(starts=starts.path, tag="x", x=1)
+            os.kill(hung.process.pid, signal.SIGSTOP)
+            told = threading.Thread(target=run.report, daemon=True)
+            try:
+                told.start()
+                told.join(LONG)
+                assert not told.is_alive() and (tmp_path / "run/report.html").exists()
+            finally:
+                os.kill(hung.process.pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable"])
