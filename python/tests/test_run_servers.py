@@ -216,10 +216,11 @@ def test_a_gateway_that_has_no_server_is_asked_again(tmp_path: Path, status: str
         with fishplate.Run("gateway", tmp_path / "run", patience=1) as run:
             with pytest.raises(errors.Unreachable, match="no server answers at"):
                 run.service(f"http://127.0.0.1:{listening.getsockname()[1]}/tally")(x=1)
+        count = len(asked)
         with pytest.raises(errors.NotUnderstood) as caught:
             fishplate.Service(f"http://127.0.0.1:{listening.getsockname()[1]}/tally")
         listening.shutdown(socket.SHUT_RDWR)
-    assert len(asked) > 2 and caught.value.status == int(status[:3])
+    assert count > 1 and caught.value.status == int(status[:3])
 
 
 def test_a_gateway_that_loses_its_server_is_waited_for(tally: Hosted, tmp_path: Path) -> None:
