@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import datetime, timezone
 from functools import partial
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -121,8 +122,9 @@ class Run:
         reuse: bool | None = None,
         **settings: Unpack[Settings],
     ) -> RunService:
-        """The service at a URL, or one that `find` gave, called through the run. Of several with the same interface the first answers that is
-        there, and a call that failed is tried again at the next. Nothing is asked before the first call.
+        """The service at a URL, or one that `fishplate.find` gave, called through the run. Of several with the same
+        interface the first answers that is there, and a call that failed is tried again at the next. Nothing is asked
+        before the first call. A `Service` is reached with its own settings, where none are given here.
 
         `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
         """
@@ -142,7 +144,7 @@ class Run:
 
     def find(self, wanted: str, servers: str | Iterable[str], **settings: Unpack[Settings]) -> list[str]:
         """URLs of the services that `fishplate.find` finds, looked for once in the run: it goes on with them though
-        servers are away then."""
+        servers are away then, or others are given. The journal keeps no passwords, so `auth` is given to `service` again."""
         listed = [servers] if isinstance(servers, str) else list(servers)
         seek = lambda: [service.url for service in find(wanted, listed, **settings)]  # noqa: E731
         urls: list[str] = self._once("value", f"find {wanted}", seek)
@@ -299,7 +301,9 @@ class Run:
 
     def picture(self, path: str | os.PathLike[str], caption: str = "") -> None:
         """An image (PNG, JPEG, SVG) for the report; it is copied."""
-        name = f"picture-{Path(path).name}"
+        # Of two with the same name both stay.
+        digest = sha256(Path(path).read_bytes()).hexdigest()
+        name = f"picture-{digest[:16]}{Path(path).suffix}"
         shutil.copyfile(path, self.directory / name)
         if (caption, name) not in self._journal.contents.pictures:
             self._journal.append("picture", caption=caption, file=name)
@@ -308,11 +312,11 @@ class Run:
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        pictures: Iterable[str | os.PathLike[str] | tuple[str | os.PathLike[str], str]] = (),
+        pictures: str | os.PathLike[str] | Iterable[str | os.PathLike[str] | tuple[str | os.PathLike[str], str]] = (),
     ) -> Path:
         """Writes what was done when and by whom into one HTML file, `report.html` in the run's directory if nothing else
-        is said; the servers are asked what their programs used. `pictures`: images, each alone or with its caption."""
-        for one in pictures:
+        is said; the servers are asked what their programs used. `pictures`: one image, or several, each alone or with its caption."""
+        for one in [pictures] if isinstance(pictures, (str, os.PathLike)) else pictures:
             self.picture(*(one if isinstance(one, tuple) else (one,)))
         self._note_moved()
         target = self.directory / "report.html" if path is None else Path(path)
