@@ -423,7 +423,7 @@ async fn domain_page(
             return text(200, "text/javascript; charset=utf-8", domain_html::SCRIPT.to_owned());
         }
         (DomainPage::Domain(id), &Method::GET | &Method::HEAD) => {
-            domain_html::domain(host, caller, id)
+            domain_html::domain(host, caller, id).await
         }
         (DomainPage::Domain(id), &Method::POST) => domain_html::end(host, caller, id).await,
         _ => return not_allowed("GET to look and POST to end it"),
