@@ -48,7 +48,10 @@ fn a_domain_that_is_stuck_is_shown_and_ended_by_its_page_and_by_no_other() {
     for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
         assert!(policy.contains(part), "{policy}");
     }
-    assert_eq!(curl(&[&url.replace(&id, "live.js")]).status, 200);
+    let script = url.replace(&id, "live.js");
+    assert_eq!(curl(&[&script]).status, 200);
+    let refused = curl(&["--request", "POST", &script]);
+    assert_eq!((refused.status, refused.field("allow")), (405, Some("GET, HEAD")));
     assert_eq!(curl(&[&url.replace(&id, &"0".repeat(32))]).status, 404);
     assert_eq!(curl(&["--request", "PUT", &url]).status, 405);
     for header in ["Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
@@ -83,7 +86,8 @@ fn a_page_is_its_owners() {
     let site = Site::new(&[]);
     let path = format!("/domains/{}", "0".repeat(32));
     assert_eq!(site.ask("GET", &path, "", "").status, 401);
-    assert_eq!(site.ask("POST", &path, "", "").status, 401);
+    let refused = site.ask("POST", &path, "", "");
+    assert!(refused.status == 401 && refused.body.contains("<h1>Who are you?</h1>"), "{refused:?}");
     site.add("ada", "lovelace");
     let token = site.token(&["--user", "ada"]);
     assert_eq!(site.with_token(&path, &token), 404);
@@ -131,6 +135,7 @@ fn a_domain_is_its_owners_and_ended_by_who_may_kill() {
     let (mut child, path) = begin(&eve);
     let refused = ask(&eve, "POST", &path);
     assert_eq!(refused.status, 403, "{refused:?}");
+    assert!(refused.text().contains("<h1>Not allowed</h1>"), "{refused:?}");
     assert!(waits(&ask(&eve, "GET", &path)));
     child.kill().unwrap();
     child.wait().unwrap();

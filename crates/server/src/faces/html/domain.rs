@@ -76,7 +76,7 @@ pub(crate) async fn domain(host: &Host, caller: &Principal, id: DomainId) -> Res
     body.push_str("</section>\n<p id=\"live\">Reload the page to look again.</p>\n");
     if !has_ended {
         body.push_str(
-            "<details><summary>End this domain</summary>\n<p>Its ranks on this server are killed; those of other \
+            "<details id=\"end\"><summary>End this domain</summary>\n<p>Its ranks on this server are killed; those of other \
              servers end too if they need them.</p>\n<form method=\"post\"><button>End it</button></form></details>\n",
         );
     }
@@ -239,14 +239,19 @@ pub(crate) async fn end(host: &Host, caller: &Principal, id: DomainId) -> Result
     Ok(framed("Communication domain", &body))
 }
 
-/// A domain that is not here, or not the caller's.
+/// Why a domain is not shown, or not ended.
 pub(crate) fn refused(host: &Host, fault: &Fault) -> String {
-    let what = match fault.code {
-        FaultCode::InvalidValue => "There is no such domain of yours here, or it has ended.",
-        _ => fault.message.as_str(),
+    let (heading, what) = match fault.code {
+        FaultCode::InvalidValue => (
+            "No such domain",
+            "There is no such domain of yours here, or it has ended. If the server was started anew, its ranks go on as jobs of their services.",
+        ),
+        FaultCode::Unauthenticated => ("Who are you?", fault.message.as_str()),
+        FaultCode::Forbidden => ("Not allowed", fault.message.as_str()),
+        _ => ("It did not work", fault.message.as_str()),
     };
-    let body = format!("<h1>No such domain</h1>\n<p>{}</p>\n{}", escaped(what), all_services(host));
-    framed("No such domain", &body)
+    let body = format!("<h1>{heading}</h1>\n<p>{}</p>\n{}", escaped(what), all_services(host));
+    framed(heading, &body)
 }
 
 fn all_services(host: &Host) -> String {
