@@ -15,13 +15,17 @@ pub struct EndpointsFile {
 }
 
 impl EndpointsFile {
-    /// One of that name, which is not there before [`EndpointsFile::write`].
+    /// One of that name, which is not there before [`EndpointsFile::write`]: that of a run before is removed.
     ///
     /// # Errors
-    /// Its directory can't be written to.
+    /// Its directory can't be written to, or what has the name can't be removed.
     pub fn new(path: &Path) -> io::Result<Self> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         Ok(Self { file, path: path.to_owned() })
     }
 
@@ -56,6 +60,7 @@ mod tests {
     fn it_is_there_when_it_is_whole_and_for_its_owner_only() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("endpoints.json");
+        std::fs::write(&path, "of a run before").unwrap();
         let file = EndpointsFile::new(&path).unwrap();
         assert!(!path.exists());
         let credential = Credential::from_bytes([2; 32]);

@@ -14,7 +14,11 @@ use crate::error::Error;
 
 /// The file, which need not be there.
 #[derive(Clone, Debug)]
-pub struct Logins(PathBuf);
+pub struct Logins {
+    path: PathBuf,
+    /// Others may read it.
+    is_given: bool,
+}
 
 impl Logins {
     /// That of the user that this process runs as: `fishplate/logins.json` in `XDG_CONFIG_HOME` or `~/.config`; `None`
@@ -28,12 +32,17 @@ impl Logins {
 
     /// A file of that name.
     pub fn at(path: PathBuf) -> Self {
-        Self(path)
+        Self { path, is_given: false }
+    }
+
+    /// One that somebody gave to this process, which does not ask who else can read it: it may be a link to what can't be changed.
+    pub fn given(path: PathBuf) -> Self {
+        Self { path, is_given: true }
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// What is noted for a server.
@@ -71,14 +80,14 @@ impl Logins {
             let mut file = tempfile::NamedTempFile::new_in(self.directory())?;
             writeln!(file, "{:#}", Value::Object(noted))?;
             file.as_file().sync_all()?;
-            file.persist(&self.0).map_err(|error| error.error)
+            file.persist(&self.path).map_err(|error| error.error)
         };
         written().map_err(|error| self.unusable(error.to_string()))?;
         Ok(before.is_some())
     }
 
     fn directory(&self) -> &Path {
-        self.0.parent().unwrap_or(Path::new("."))
+        self.path.parent().unwrap_or(Path::new("."))
     }
 
     /// Until this is dropped nobody else changes the file. Its own name can't be locked: it goes from one file to the
@@ -86,25 +95,25 @@ impl Logins {
     fn lock(&self) -> io::Result<File> {
         DirBuilder::new().recursive(true).mode(0o700).create(self.directory())?;
         let mut options = OpenOptions::new();
-        let path = self.0.with_extension("lock");
+        let path = self.path.with_extension("lock");
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
         file.lock()?;
         Ok(file)
     }
 
     fn read(&self) -> Result<Map<String, Value>, Error> {
-        let Ok(file) = fs::metadata(&self.0) else { return Ok(Map::new()) };
-        if file.mode() & 0o077 != 0 {
-            let path = self.0.display();
+        let Ok(file) = fs::metadata(&self.path) else { return Ok(Map::new()) };
+        if !self.is_given && file.mode() & 0o077 != 0 {
+            let path = self.path.display();
             return Err(self.unusable(format!("others can read it: `chmod 600 {path}`")));
         }
-        let text = fs::read(&self.0).map_err(|error| self.unusable(error.to_string()))?;
+        let text = fs::read(&self.path).map_err(|error| self.unusable(error.to_string()))?;
         // What the parser says of a mistake may hold what is in it.
         serde_json::from_slice(&text).map_err(|_| self.unusable("it is no JSON object".to_owned()))
     }
 
     fn unusable(&self, reason: String) -> Error {
-        Error::Credentials { path: self.0.clone(), reason }
+        Error::Credentials { path: self.path.clone(), reason }
     }
 }
 
@@ -136,6 +145,8 @@ mod tests {
         fs::set_permissions(logins.path(), fs::Permissions::from_mode(0o640)).unwrap();
         let error = logins.get(&there).unwrap_err().to_string();
         assert!(error.contains("chmod 600"), "{error}");
+        let given = Logins::given(logins.path().to_owned());
+        assert!(given.get(&there).unwrap().is_some());
         fs::set_permissions(logins.path(), fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(logins.path(), "{ \"secret\"").unwrap();
         let error = logins.get(&there).unwrap_err().to_string();

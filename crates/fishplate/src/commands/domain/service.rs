@@ -2,8 +2,7 @@
 //! the hidden command `fishplate domain-manager`, which does what `fishplate domain run` does, with what the caller gave and nothing else of this
 //! machine: no files but the inputs, no logins but the caller's, no addresses but those that the server may ask.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -132,11 +131,7 @@ pub(crate) fn run(args: &ManagerArgs) -> Result<ExitCode> {
     let mut parts = file::read(&args.file)?;
     fs::create_dir_all(&args.results)?;
     let results = args.results.canonicalize()?;
-    let logins = args.logins.as_ref().map(|path| {
-        // Whatever made it, it is as `fishplate login` would have.
-        fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        path.canonicalize().map(Logins::at)
-    });
+    let logins = args.logins.as_ref().map(|path| path.canonicalize().map(Logins::given));
     let settings = args.reach.settings(logins.transpose()?);
     let credential = match &args.credential {
         None => Credential::random()?,
