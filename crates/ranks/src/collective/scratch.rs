@@ -44,8 +44,8 @@ impl Drop for Scratch {
 /// The smallest that is long enough.
 fn take(length: usize) -> Box<[u8]> {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-    let fits = |one: &Box<[u8]>| one.len() >= length;
-    let best = (0..free.len()).filter(|&at| fits(&free[at])).min_by_key(|&at| free[at].len());
+    let fits = |&at: &usize| free[at].len() >= length;
+    let best = (0..free.len()).filter(fits).min_by_key(|&at| free[at].len());
     if let Some(at) = best {
         return free.swap_remove(at);
     }
