@@ -258,7 +258,7 @@ limits! {
         /// idles, one more is refused with 503. A proxy has one address for all of its callers:
         /// [operating](../guides/operating.md)
         connections_per_peer: usize = 1024, Count > 0;
-        /// connections to ranks, and requests and connections to sites, that pass through the server at once, each of two descriptors and at most 512 KiB
+        /// connections to ranks that pass through the server at once, each of two descriptors and at most 512 KiB
         /// of memory; one more is refused with 503 (`QueueFull`), and its rank dials again
         gateway_connections: usize = 4096, Count > 0;
         /// ranks of a domain of which some run here, all others included
@@ -266,12 +266,19 @@ limits! {
         domain_ranks: u32 = 4096, Count > 0;
         /// connections to each relay (`serve --relay`) that are kept ready for those who want to reach this server
         relay_idle: usize = 8, Count > 0;
+        /// connections to each relay at once, that wait or are in use (those of ranks stay); when all are, the relay
+        /// has others wait. They count for no address (`connections_per_peer`)
+        relay_connections: usize = 4096, Count > 0;
         /// longest pause between two attempts to reach a relay; the first is 100 ms, and each is twice the one before
         relay_pause: Duration = Duration::from_secs(3), Time > 0;
         /// how long a relay may take to accept a connection, with TLS and what is shown there
         relay_timeout: Duration = Duration::from_secs(10), Time > 0;
         /// connections of a site that wait here until somebody wants to reach it; one more is refused with 503 (`QueueFull`)
         site_idle: usize = 64, Count > 0;
+        /// requests and connections that pass to one site at once, each of two descriptors and at most 512 KiB of memory; one more
+        /// is refused with 503 (`QueueFull`). Of one client they are at most `connections_per_peer`, which should be less; those
+        /// of the site's server count for no address
+        site_connections: usize = 4096, Count > 0;
         /// how long somebody who wants to reach a site waits here until a connection of it is free; then 503
         /// (`Unavailable`)
         site_wait: Duration = Duration::from_secs(10), Time > 0;

@@ -79,12 +79,16 @@ pub struct Settings {
     pub domain_ranks: u32,
     /// Connections to each relay that are kept ready.
     pub relay_idle: usize,
+    /// Connections to each relay at once.
+    pub relay_connections: usize,
     /// Longest pause between two attempts to reach a relay.
     pub relay_pause: Duration,
     /// How long a relay may take to accept a connection.
     pub relay_timeout: Duration,
     /// Connections of a site that wait here.
     pub site_idle: usize,
+    /// Requests and connections that pass to one site at once.
+    pub site_connections: usize,
     /// How long somebody waits for one of them.
     pub site_wait: Duration,
     /// How long a connection may take to send a request's header, and may idle between requests.
@@ -183,9 +187,11 @@ impl Settings {
             gateway_connections: DEFAULTS.gateway_connections,
             domain_ranks: DEFAULTS.domain_ranks,
             relay_idle: DEFAULTS.relay_idle,
+            relay_connections: DEFAULTS.relay_connections,
             relay_pause: DEFAULTS.relay_pause,
             relay_timeout: DEFAULTS.relay_timeout,
             site_idle: DEFAULTS.site_idle,
+            site_connections: DEFAULTS.site_connections,
             site_wait: DEFAULTS.site_wait,
             header_timeout: DEFAULTS.header_timeout,
             body_stall: DEFAULTS.body_stall,
@@ -426,9 +432,11 @@ impl Limits {
             "gateway_connections" => &mut faces.gateway_connections,
             "domain_ranks" => &mut faces.domain_ranks,
             "relay_idle" => &mut faces.relay_idle,
+            "relay_connections" => &mut faces.relay_connections,
             "relay_pause" => &mut faces.relay_pause,
             "relay_timeout" => &mut faces.relay_timeout,
             "site_idle" => &mut faces.site_idle,
+            "site_connections" => &mut faces.site_connections,
             "site_wait" => &mut faces.site_wait,
             "header_timeout" => &mut faces.header_timeout,
             "body_stall" => &mut faces.body_stall,

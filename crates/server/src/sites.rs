@@ -8,11 +8,12 @@ use std::time::Duration;
 use fishplate_contract::{Fault, FaultCode};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::upgrade::OnUpgrade;
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
-use tokio::time::timeout;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
 
 use crate::faces::metrics::Metrics;
 use crate::faces::passage::PassedBody;
+use crate::settings::Settings;
 
 /// When it is worth trying again where a site is not connected.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -21,29 +22,42 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Sites(Mutex<BTreeMap<String, Site>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Site {
     /// The process that is there.
     instance: String,
+    /// Its connections: those that come, that wait, and that are in use.
+    registered: usize,
     /// Connections that nobody uses yet, the newest last.
     idle: Vec<SiteConnection>,
     arrived: Arc<Notify>,
+    /// Those that may be in use at once.
+    turns: Arc<Semaphore>,
+    most: usize,
 }
 
 /// A connection to a site's server, for one request.
 #[derive(Debug)]
 pub(crate) struct SiteConnection {
     pub(crate) sender: SendRequest<PassedBody>,
-    /// What it is given is kept until the connection has ended, or is none of HTTP any more.
-    hold: oneshot::Sender<OwnedSemaphorePermit>,
+    /// Its site has it until this is dropped; what it is given is kept until the connection has ended.
+    pub(crate) hold: oneshot::Sender<OwnedSemaphorePermit>,
 }
 
-impl SiteConnection {
-    /// It is the one of several that are in use, as long as it speaks HTTP.
-    pub(crate) fn keep(self, turn: OwnedSemaphorePermit) -> SendRequest<PassedBody> {
-        // One that has ended needs none.
-        let _ = self.hold.send(turn);
-        self.sender
+/// A process is a site, with one connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    sites: Arc<Sites>,
+    site: String,
+    metrics: Arc<Metrics>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Some(site) = self.sites.lock().get_mut(&self.site) {
+            site.registered -= 1;
+            self.metrics.site(&self.site, site.registered);
+        }
     }
 }
 
@@ -52,15 +66,28 @@ impl Sites {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a process may have a connection more for a site.
+    /// Makes a process the site, with a connection more, which is to come.
     ///
     /// # Errors
     /// `Unavailable`, if another one is that site; `QueueFull`.
-    pub(crate) fn admit(&self, name: &str, instance: &str, most: usize) -> Result<(), Fault> {
-        let mut all = self.lock();
-        let site = all.entry(name.to_owned()).or_default();
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        name: &str,
+        instance: &str,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Registration, Fault> {
+        let (mut all, most) = (self.lock(), settings.site_idle);
+        let site = all.entry(name.to_owned()).or_insert_with(|| Site {
+            instance: String::new(),
+            registered: 0,
+            idle: Vec::new(),
+            arrived: Arc::default(),
+            turns: Arc::new(Semaphore::new(settings.site_connections)),
+            most: settings.site_connections,
+        });
         site.idle.retain(|connection| !connection.sender.is_closed());
-        if !site.idle.is_empty() && site.instance != instance {
+        if site.registered > 0 && site.instance != instance {
             let what = format!("site {name} is connected already, by another server");
             return Err(Fault::new(FaultCode::Unavailable, what).retry_after(ASK_AGAIN));
         }
@@ -70,57 +97,21 @@ impl Sites {
             return Err(fault.retry_after(ASK_AGAIN));
         }
         instance.clone_into(&mut site.instance);
-        Ok(())
+        site.registered += 1;
+        metrics.site(name, site.registered);
+        let (sites, metrics) = (Arc::clone(self), Arc::clone(metrics));
+        Ok(Registration { sites, site: name.to_owned(), metrics })
     }
 
-    /// Takes a connection of a site, once it is one.
-    pub(crate) async fn enter(
-        self: Arc<Self>,
-        name: String,
-        upgrade: OnUpgrade,
-        metrics: Arc<Metrics>,
-    ) {
-        let connected = async {
-            let stream = upgrade.await?;
-            http1::handshake::<_, PassedBody>(stream).await
-        };
-        let (sender, connection) = match connected.await {
-            Ok(connected) => connected,
-            Err(error) => {
-                tracing::debug!(site = name, %error, "a connection of a site did not come about");
-                return;
-            }
-        };
-        let (hold, held) = oneshot::channel();
-        let arrived = {
-            let mut all = self.lock();
-            let site = all.entry(name.clone()).or_default();
-            site.idle.push(SiteConnection { sender, hold });
-            Arc::clone(&site.arrived)
-        };
-        arrived.notify_one();
-        let count = metrics.site(&name);
-        count.inc();
-        let ended = connection.with_upgrades().await;
-        count.dec();
-        drop(held);
-        if let Err(error) = ended {
-            tracing::debug!(site = name, %error, "a connection of a site broke");
-        }
-        let mut all = self.lock();
-        let idle = all.get_mut(&name).map(|site| &mut site.idle);
-        idle.into_iter().for_each(|idle| idle.retain(|one| !one.sender.is_closed()));
-    }
-
-    /// A connection to a site that was here, as soon as there is one that nobody uses.
+    /// A connection to a site that was here, as soon as there is one that nobody uses, and the turn to use it.
     ///
     /// # Errors
-    /// `Unavailable`, at once if it never was here, else after `patience`.
+    /// `Unavailable`, at once if it is not here, else after `wait`; `QueueFull`, if too many of its connections are in use.
     pub(crate) async fn connection(
         &self,
         name: &str,
-        patience: Duration,
-    ) -> Result<SiteConnection, Fault> {
+        wait: Duration,
+    ) -> Result<(SiteConnection, OwnedSemaphorePermit), Fault> {
         let unavailable = || {
             let what = format!("site {name} is not connected to this server now");
             Fault::new(FaultCode::Unavailable, what).retry_after(ASK_AGAIN)
@@ -129,19 +120,97 @@ impl Sites {
         let arrived = arrived.ok_or_else(unavailable)?;
         let next = async {
             loop {
-                if let Some(connection) = self.pop(name) {
-                    return connection;
+                if let Some(connection) = self.pop(name)? {
+                    return Ok(connection);
                 }
                 arrived.notified().await;
             }
         };
-        timeout(patience, next).await.map_err(|_| unavailable())
+        timeout(wait, next).await.unwrap_or_else(|_| Err(unavailable()))
     }
 
-    fn pop(&self, name: &str) -> Option<SiteConnection> {
+    fn pop(&self, name: &str) -> Result<Option<(SiteConnection, OwnedSemaphorePermit)>, Fault> {
         let mut all = self.lock();
-        let idle = &mut all.get_mut(name)?.idle;
+        let Some(site) = all.get_mut(name) else { return Ok(None) };
+        let turn = Arc::clone(&site.turns).try_acquire_owned().map_err(|_| {
+            let most = site.most;
+            let what = format!("site {name} has {most} connections in use");
+            let fault = Fault::new(FaultCode::QueueFull, what);
+            fault.limit("site_connections", most as u64).retry_after(ASK_AGAIN)
+        })?;
         // The newest is the likeliest to be there still.
-        std::iter::from_fn(|| idle.pop()).find(|connection| !connection.sender.is_closed())
+        let mut newest = std::iter::from_fn(|| site.idle.pop());
+        let open = newest.find(|connection| !connection.sender.is_closed());
+        Ok(open.map(|connection| (connection, turn)))
+    }
+
+    /// Forgets a site that has no connection, and for which nobody waits.
+    fn forget(&self, name: &str, metrics: &Metrics) {
+        let mut all = self.lock();
+        let is_gone = |site: &Site| site.registered == 0 && Arc::strong_count(&site.arrived) == 1;
+        if all.get(name).is_some_and(is_gone) {
+            all.remove(name);
+            metrics.forget_site(name);
+        }
+    }
+}
+
+impl Registration {
+    /// Takes the connection, once it is one; its site is forgotten some time, `wait`, after its last one.
+    pub(crate) async fn enter(self, upgrade: OnUpgrade, wait: Duration) {
+        if let Err(error) = self.serve(upgrade).await {
+            tracing::debug!(site = self.site, %error, "a connection of a site broke");
+        }
+        let (sites, name, metrics) =
+            (Arc::clone(&self.sites), self.site.clone(), Arc::clone(&self.metrics));
+        drop(self);
+        sleep(wait).await;
+        sites.forget(&name, &metrics);
+    }
+
+    /// Until the connection has ended, whatever it has become.
+    async fn serve(&self, upgrade: OnUpgrade) -> hyper::Result<()> {
+        let (sender, connection) = http1::handshake::<_, PassedBody>(upgrade.await?).await?;
+        let (hold, held) = oneshot::channel();
+        let arrived = self.sites.lock().get_mut(&self.site).map(|site| {
+            site.idle.push(SiteConnection { sender, hold });
+            Arc::clone(&site.arrived)
+        });
+        arrived.inspect(|arrived| arrived.notify_one());
+        let ended = connection.with_upgrades().await;
+        if let Some(site) = self.sites.lock().get_mut(&self.site) {
+            site.idle.retain(|one| !one.sender.is_closed());
+        }
+        // One to a rank is no more one of HTTP, and in use.
+        let _ = held.await;
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::faces::metrics::DataFigures;
+
+    use super::*;
+
+    #[test]
+    fn a_site_is_one_process_from_when_it_is_let_in_until_its_last_connection() {
+        let (sites, metrics) =
+            (Arc::new(Sites::default()), Arc::new(Metrics::new(&DataFigures::default())));
+        let settings = Settings::new("http://relay.example");
+        let register = |instance| sites.register("berlin", instance, &settings, &metrics);
+        let first = register("one").unwrap();
+        let second = register("one").unwrap();
+        // Neither is a connection yet.
+        assert_eq!(register("two").unwrap_err().code, FaultCode::Unavailable);
+        drop(first);
+        assert_eq!(register("two").unwrap_err().code, FaultCode::Unavailable);
+        drop(second);
+        let other = register("two").unwrap();
+        sites.forget("berlin", &metrics);
+        assert!(register("one").is_err(), "it is not forgotten");
+        drop(other);
+        sites.forget("berlin", &metrics);
+        assert!(sites.lock().is_empty());
     }
 }

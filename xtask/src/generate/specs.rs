@@ -43,10 +43,14 @@ pub(super) fn without_a_service(root: &Path, all: &[Generated]) -> anyhow::Resul
         .collect())
 }
 
-/// Every TOML file below a directory that is a service file: it has a name and a command.
+/// Every TOML file below a directory that is a service file: it has a name and a command. One server has them all, so those of several
+/// (`sites/SITE/*.toml`, where names come again) are left out.
 fn service_files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in files_below(directory, "toml")? {
+        if path.strip_prefix(directory)?.iter().any(|part| part == "sites") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path)?;
         let begins = |key: &str| text.lines().any(|line| line.starts_with(key));
         if begins("name =") && (begins("command =") || begins("[operation.")) {
@@ -129,9 +133,12 @@ mod tests {
     #[test]
     fn only_service_files_below_examples_count() {
         let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("deep")).unwrap();
+        for directory in ["deep", "sites/one"] {
+            std::fs::create_dir_all(root.path().join(directory)).unwrap();
+        }
         for (path, text) in [
             ("deep/a.toml", "name = \"a\"\ncommand = [\"true\"]\n"),
+            ("sites/one/a.toml", "name = \"a\"\ncommand = [\"true\"]\n"),
             ("b.toml", "name = \"b\"\n[operation.mesh]\n"),
             ("pyproject.toml", "[project]\nname = \"c\"\n"),
             ("notes.txt", "name = \ncommand = \n"),

@@ -3,49 +3,51 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::unistd::geteuid;
 
 use crate::skipped::skipped;
 
 /// Several machines at one switch.
 pub(crate) struct Network {
-    number: u8,
     machines: Vec<String>,
 }
 
 impl Network {
     /// So many; `None`, and told, where they can't be made.
     pub(crate) fn new(machines: usize) -> Option<Self> {
-        static NEXT: AtomicU8 = AtomicU8::new(0);
-        let process = u8::try_from(std::process::id() % 25).unwrap();
-        let number = process * 10 + NEXT.fetch_add(1, Ordering::Relaxed) % 10;
-        let name = |place: String| format!("fpnet{number}{place}");
-        let mut network = Self { number, machines: Vec::new() };
-        let switch = name("s".to_owned());
-        network.ip(&["netns", "add", &switch])?;
-        network.machines.push(switch.clone());
-        network.ip(&["-n", &switch, "link", "add", "switch", "type", "bridge"])?;
-        network.ip(&["-n", &switch, "link", "set", "switch", "up"])?;
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = |place: &str| format!("fishplate-{process}-{number}-{place}");
+        let switch = name("switch");
+        if !geteuid().is_root() {
+            skipped("networks", "only root makes networks");
+            return None;
+        }
+        let mut network = Self { machines: Vec::new() };
+        network.add(&switch)?;
+        ip(&["-n", &switch, "link", "add", "switch", "type", "bridge"]);
+        ip(&["-n", &switch, "link", "set", "switch", "up"]);
         for place in 0..machines {
-            let machine = name(place.to_string());
-            network.ip(&["netns", "add", &machine])?;
-            network.machines.push(machine.clone());
+            let machine = name(&place.to_string());
+            network.add(&machine);
             let plug = format!("plug{place}");
             let address = format!("{}/24", network.address(place));
             let link =
                 ["-n", &machine, "link", "add", "wire", "type", "veth", "peer", "name", &plug];
-            network.ip(&[&link[..], &["netns", &switch]].concat())?;
-            network.ip(&["-n", &switch, "link", "set", &plug, "master", "switch", "up"])?;
-            network.ip(&["-n", &machine, "address", "add", &address, "dev", "wire"])?;
-            network.ip(&["-n", &machine, "link", "set", "wire", "up"])?;
-            network.ip(&["-n", &machine, "link", "set", "lo", "up"])?;
+            ip(&[&link[..], &["netns", &switch]].concat());
+            ip(&["-n", &switch, "link", "set", &plug, "master", "switch", "up"]);
+            ip(&["-n", &machine, "address", "add", &address, "dev", "wire"]);
+            ip(&["-n", &machine, "link", "set", "wire", "up"]);
+            ip(&["-n", &machine, "link", "set", "lo", "up"]);
         }
         Some(network)
     }
 
     /// Where others reach a machine; those from `machines` on are nobody's.
     pub(crate) fn address(&self, machine: usize) -> String {
-        format!("10.197.{}.{}", self.number, machine + 1)
+        format!("10.197.0.{}", machine + 1)
     }
 
     /// What `ip netns` calls a machine.
@@ -70,14 +72,23 @@ impl Network {
         command
     }
 
-    fn ip(&self, words: &[&str]) -> Option<()> {
-        let done = Command::new("ip").args(words).output();
-        let is_done = done.is_ok_and(|done| done.status.success());
-        if !is_done {
-            skipped("networks", &format!("only root makes networks (ip {})", words.join(" ")));
+    /// Makes a machine; `None`, and told, if that is not allowed (in a container, even to root).
+    fn add(&mut self, machine: &str) -> Option<()> {
+        let done = Command::new("ip").args(["netns", "add", machine]).output().unwrap();
+        self.machines.push(machine.to_owned());
+        let said = String::from_utf8_lossy(&done.stderr);
+        if said.contains("not permitted") || said.contains("Permission denied") {
+            skipped("networks", said.trim());
+            return None;
         }
-        is_done.then_some(())
+        assert!(done.status.success(), "{said}");
+        Some(())
     }
+}
+
+fn ip(words: &[&str]) {
+    let done = Command::new("ip").args(words).output().unwrap();
+    assert!(done.status.success(), "{words:?} {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// What stands there on a machine's place of `/etc` (ip-netns(8)).
@@ -88,7 +99,7 @@ fn files(machine: &str) -> PathBuf {
 impl Drop for Network {
     fn drop(&mut self) {
         for machine in &self.machines {
-            let _ = Command::new("ip").args(["netns", "delete", machine]).status();
+            let _ = Command::new("ip").args(["netns", "delete", machine]).output();
             let _ = fs::remove_dir_all(files(machine));
         }
     }

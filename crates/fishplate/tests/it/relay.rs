@@ -1,10 +1,10 @@
 //! Sites that nobody can dial: their servers dial another one, which passes on what others want of them.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::curl::curl;
+use crate::curl::{Got, curl};
 use crate::domains::{prepared, server};
 use crate::gateway::{Sites, tls};
 use crate::login;
@@ -63,14 +63,18 @@ fn ranks_of_a_site_that_dials_out_are_of_the_domain() {
         }
         let [relay, site] = &sites.servers;
         assert!(site.url().starts_with(&at(relay)), "{}", site.url());
+        let count = |told: &Got, name: &str| {
+            let count = told.text().lines().find_map(|line| line.strip_prefix(name));
+            count.and_then(|count| count.parse().ok()).unwrap_or(0)
+        };
         let metrics = |url: String| curl(&["--cacert", &sites.ca, &format!("{url}/metrics")]);
         let (root, _) = relay.url().rsplit_once('/').unwrap();
         let told = format!("fishplate_site_connections{{site=\"{NAME}\"}} ");
         let connections = metrics(root.to_owned());
-        assert!(connections.text().contains(&told), "{connections:?}");
+        assert!(count(&connections, &told) > 0, "{connections:?}");
         let told = format!("fishplate_relay_connections{{relay=\"{}\"}} ", at(relay));
         let connections = metrics(at(relay));
-        assert!(connections.text().contains(&told), "{connections:?}");
+        assert!(count(&connections, &told) > 0, "{connections:?}");
     }
 }
 
@@ -185,4 +189,119 @@ fn a_site_is_told_what_is_wrong_with_its_relay() {
     assert!(said.contains("others can reach https://hub.example/sites/berlin"), "{said}");
     let said = serve(&["--relay", url, "--open", "--relay-token", "a", "--relay-token", "b"]);
     assert!(said.contains("--relay-token stands 2 times and --relay 1 times"), "{said}");
+}
+
+/// What a request for something at the site of a relay sends, without a body's bytes.
+fn asked(relay: &Server, method: &str, path: &str, fields: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(relay.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let head = format!("{method} /sites/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    stream
+}
+
+/// Reads what comes until the end of so many heads.
+fn heads(stream: &mut TcpStream, count: usize) {
+    let mut said = Vec::new();
+    while said.windows(4).filter(|four| four == b"\r\n\r\n").count() < count {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        said.extend(byte);
+    }
+}
+
+#[test]
+fn who_waits_for_a_site_locks_no_other_and_another_server_waits_for_who_is_served() {
+    let operator = User::new();
+    let rule = |site: &str| {
+        format!(
+            "[[allow]]\nwho = '@anybody'\nservice = 'sites'\noperation = '{site}'\nmay = 'register'\n"
+        )
+    };
+    operator.write("policy.toml", POLICY.to_owned() + &rule("london"));
+    let policy = operator.path("policy.toml").to_str().unwrap().to_owned();
+    let limits = ["--limit", "gateway_connections=1", "--limit", "connections_per_peer=8"];
+    let relay = server(1, &[&["--policy", &policy][..], &limits].concat());
+    let instance = |number: u32| format!("Fishplate-Instance: {number:032}\r\n");
+    // What is of a site counts for no address.
+    let mut berlin = [(); 9].map(|()| {
+        let (status, mut stream) = register(&relay, NAME, &instance(1));
+        assert_eq!(status, 101);
+        heads(&mut stream, 1);
+        stream
+    });
+    drop(berlin.iter_mut().skip(1).map(|it| it.shutdown(Shutdown::Both)).collect::<Vec<_>>());
+    let [mut berlin, ..] = berlin;
+    until("one is left", || {
+        let (root, _) = relay.url().rsplit_once('/').unwrap();
+        let line = format!("fishplate_site_connections{{site=\"{NAME}\"}} 1\n");
+        curl(&[&format!("{root}/metrics")]).text().contains(&line)
+    });
+    let served = asked(&relay, "GET", "berlin/x", "");
+    heads(&mut berlin, 1);
+    let waiting = asked(&relay, "GET", "berlin/x", "");
+    assert_eq!(register(&relay, NAME, &instance(2)).0, 503, "its connection is in use");
+    let (status, mut london) = register(&relay, "london", &instance(3));
+    assert_eq!(status, 101);
+    heads(&mut london, 1);
+    let mut answered = asked(&relay, "GET", "london/x", "Connection: close\r\n");
+    heads(&mut london, 1);
+    london.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+    let mut said = String::new();
+    answered.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\nhi"), "{said}");
+    // Else its pages could do in a browser what the relay's can.
+    assert!(said.contains("Content-Security-Policy: sandbox\r\n"), "{said}");
+    drop((served, waiting));
+}
+
+#[test]
+fn what_comes_through_a_relay_has_limits_of_its_own() {
+    let operator = User::new();
+    operator.write("policy.toml", POLICY);
+    let policy = operator.path("policy.toml").to_str().unwrap().to_owned();
+    let relay = server(1, &["--policy", &policy, "--limit", "site_wait=200ms"]);
+    let ready = format!("{}/readyz", at(&relay));
+    let slow = || asked(&relay, "POST", "berlin/ring", "Content-Length: 9\r\n");
+    // All callers have the relay's address.
+    let site = hidden(1, &[&relay], &["--open", "--limit", "connections_per_peer=2"]);
+    until("it is reached", || curl(&[&ready]).status == 200);
+    let callers = [(); 4].map(|()| slow());
+    for _ in 0..4 {
+        assert_eq!(curl(&[&ready]).status, 200);
+    }
+    drop((callers, site));
+    let limits = ["--limit", "connections_per_peer=2", "--limit", "relay_connections=2"];
+    let _site = hidden(1, &[&relay], &[&["--open"][..], &limits].concat());
+    until("it is reached", || curl(&[&ready]).status == 200);
+    let callers = [(); 2].map(|()| slow());
+    until("both are in use", || curl(&[&ready]).status == 503);
+    drop(callers);
+    until("they are free", || curl(&[&ready]).status == 200);
+    // So has a relay, for each site.
+    let relay = server(1, &["--policy", &policy, "--limit", "site_connections=1"]);
+    let ready = format!("{}/readyz", at(&relay));
+    let _site = hidden(1, &[&relay], &["--open"]);
+    until("it is reached", || curl(&[&ready]).status == 200);
+    let _caller = asked(&relay, "POST", "berlin/ring", "Content-Length: 9\r\n");
+    until("it is in use", || {
+        let told = curl(&[&ready]);
+        told.status == 503 && told.text().contains("site berlin has 1 connections in use")
+    });
+}
+
+#[test]
+fn who_comes_through_a_relay_names_nobody_and_is_known_by_an_address() {
+    let operator = User::new();
+    operator.write("policy.toml", POLICY);
+    let policy = operator.path("policy.toml").to_str().unwrap().to_owned();
+    let relay = server(1, &["--policy", &policy]);
+    let site = hidden(1, &[&relay], &["--user-header", "X-User", "--proxy", "127.0.0.0/8"]);
+    let (root, ready) = (at(&relay), format!("{}/readyz", at(&relay)));
+    until("it is reached", || curl(&[&ready]).status == 200);
+    let ask = |url: &str| curl(&["--interface", "127.0.0.2", "--header", "X-User: admin", url]);
+    assert_eq!(ask(&format!("http://{}/", site.address())).status, 200, "a proxy is believed");
+    assert_eq!(ask(&root).status, 401);
+    let audit = std::fs::read_to_string(site.data().join("audit.log")).unwrap();
+    assert!(audit.contains("127.0.0.2"), "{audit}");
 }

@@ -86,11 +86,14 @@ fn sites_with_one_open_port_each_and_one_without_are_a_domain() {
     }
     // What is open: one port of two of them, and nothing of the third.
     for (machine, open) in [(0, 1), (1, 1), (2, 0)] {
-        let table = network.command(machine, "cat").arg("/proc/net/tcp").output().unwrap();
+        let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+        let table = network.command(machine, "cat").args(tables).output().unwrap();
         let table = String::from_utf8(table.stdout).unwrap();
-        let lines = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let listening =
-            lines.filter(|fields| fields[3] == "0A" && !fields[1].starts_with("0100007F"));
+        let lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let loopback = ["0100007F:", "00000000000000000000000001000000:"];
+        let listening = lines.filter(|fields| {
+            fields[3] == "0A" && !loopback.iter().any(|address| fields[1].starts_with(address))
+        });
         assert_eq!(listening.count(), open, "{table}");
     }
 }

@@ -93,7 +93,7 @@ impl Engine {
             let session = plan.answer.session()?;
             Some(SessionJob { session, owner, service, job })
         };
-        self.unfinished(in_session).await
+        self.unfinished(None, in_session).await
     }
 
     /// The jobs of an owner that have not ended and whose programs have this variable; each with its service.
@@ -106,23 +106,29 @@ impl Engine {
         name: &'static str,
         value: &str,
     ) -> Result<Vec<(String, JobId)>, Fault> {
-        let (owner, value) = (owner.clone(), value.to_owned());
+        let value = value.to_owned();
         let has_it = move |found: JobRecord, plan: Plan| {
-            let is_it = found.owner == owner && plan.environment.get(name) == Some(&value);
+            let is_it = plan.environment.get(name) == Some(&value);
             is_it.then_some((found.service, found.id))
         };
-        self.unfinished(has_it).await
+        self.unfinished(Some(owner), has_it).await
     }
 
-    /// What is wanted of the jobs that have not ended.
+    /// What is wanted of the jobs that have not ended: of an owner, or of all.
     async fn unfinished<T: Send + 'static>(
         &self,
+        owner: Option<&Principal>,
         wanted: impl Fn(JobRecord, Plan) -> Option<T> + Send + 'static,
     ) -> Result<Vec<T>, Fault> {
+        let owner = owner.cloned();
         let read = self.shared.store.read(move |t| {
             let mut jobs = Vec::new();
             for job in t.unfinished()? {
-                let (Some(found), Some(plan)) = (t.find(job)?, t.plan(job)?) else { continue };
+                let found = t.find(job)?;
+                let found =
+                    found.filter(|found| owner.as_ref().is_none_or(|owner| found.owner == *owner));
+                let Some(found) = found else { continue };
+                let Some(plan) = t.plan(job)? else { continue };
                 let plan = record::read(&plan, &found.directory).ok();
                 jobs.extend(plan.and_then(|plan| wanted(found, plan)));
             }

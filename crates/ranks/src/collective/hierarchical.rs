@@ -16,7 +16,7 @@ use crate::group::Group;
 use crate::header::Rank;
 use crate::operation::Operation;
 
-/// The sites of a communicator, of which there are several, not all of one rank.
+/// The sites of a communicator, of which there are several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sites {
     /// The ranks of each, in their order; sites in the order of their first ranks.
@@ -24,7 +24,7 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    /// Those of a group, by the sites of the domain's ranks; `None` if all are at one, or each is at its own, or nothing is known.
+    /// Those of a group, by the sites of the domain's ranks; `None` if all are at one, or nothing is known.
     pub(crate) fn of(group: &Group, sites: &[u32]) -> Option<Self> {
         let mut members: Vec<(u32, Vec<Rank>)> = Vec::new();
         for (rank, process) in (0..).zip(group.ranks().iter()) {
@@ -34,7 +34,7 @@ impl Sites {
                 None => members.push((site, vec![rank])),
             }
         }
-        let is_flat = members.len() < 2 || members.len() == group.size() as usize;
+        let is_flat = members.len() < 2;
         let members = members.into_iter().map(|(_, ranks)| ranks).collect();
         (!is_flat).then_some(Self { members })
     }

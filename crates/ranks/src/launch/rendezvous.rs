@@ -296,4 +296,55 @@ mod tests {
             let _ = line.parse::<ServerMessage>();
         }
     }
+
+    fn partition(addresses: &[&str]) -> Vec<u32> {
+        sites(&addresses.iter().map(|address| address.parse().unwrap()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ranks_are_at_one_site_whose_addresses_lead_to_one_place() {
+        for (addresses, expected) in [
+            (&["127.0.0.1:1", "127.0.0.1:2", "192.0.2.1:1"][..], &[0, 0, 1][..]),
+            (&["[::1]:1", "[2001:db8::1]:1", "[::1]:2", "[2001:db8::1]:1"], &[0, 1, 0, 1]),
+            (&["192.0.2.1:1,[::1]:1", "192.0.2.1:2,[::1]:2", "192.0.2.1:3"], &[0, 0, 1]),
+            (&["http://127.0.0.1:1/0", "http://192.0.2.1:1/1", "http://127.0.0.1:2/2"], &[0, 1, 0]),
+            (
+                &[
+                    "upgrade+https://a.example/domains/d/0",
+                    "upgrade+https://a.example/x/domains/d/1",
+                    "upgrade+https://a.example/domains/d/2",
+                ],
+                &[0, 1, 0],
+            ),
+            (
+                &[
+                    "upgrade+https://a.example/sites/b/domains/d/0,upgrade+https://c.example/domains/d/0",
+                    "upgrade+https://a.example/sites/b/domains/d/1,upgrade+https://c.example/domains/d/1",
+                    "upgrade+https://a.example/sites/b/domains/d/2",
+                ],
+                &[0, 0, 1],
+            ),
+        ] {
+            assert_eq!(partition(addresses), expected, "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn all_ranks_see_one_partition() {
+        let gateway =
+            |site: &str, rank: u32| format!("upgrade+https://{site}.example/domains/d/{rank}");
+        let places = ["a", "b", "a", "c", "b"];
+        for soap in [false, true] {
+            for viewer in ["a", "b", "c"] {
+                let address = |(rank, site): (u32, &&str)| match (*site == viewer, soap) {
+                    (true, false) => format!("127.0.0.1:{}", 1024 + rank),
+                    (true, true) => format!("http://127.0.0.1:{}/domains/d/{rank}", 1024 + rank),
+                    (false, _) => gateway(site, rank),
+                };
+                let seen: Vec<String> = (0..).zip(&places).map(address).collect();
+                let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
+                assert_eq!(partition(&seen), [0, 1, 0, 2, 1], "{viewer} {seen:?}");
+            }
+        }
+    }
 }

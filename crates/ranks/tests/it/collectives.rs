@@ -31,14 +31,15 @@ conformance! {
     wrong_lengths_are_refused;
 }
 
-/// Ranks at several sites: in order or not, one alone, many at one, some of which a communicator has not.
-const SITES: [&[u32]; 6] = [
+/// Ranks at several sites: in order or not, one alone, many at one, some of which a communicator has not, each at its own.
+const SITES: [&[u32]; 7] = [
     &[0, 0, 1],
     &[4, 2, 4, 2],
     &[0, 0, 1, 1, 1],
     &[0, 1, 2, 0, 1],
     &[1, 0, 0, 0, 0, 2, 2, 0],
     &[0, 1, 0, 2, 1, 0, 3, 3, 1, 0, 2],
+    &[0, 1, 2, 3, 4],
 ];
 
 #[test]
@@ -126,7 +127,10 @@ fn each_pair_of_sites_is_crossed_once() {
     for (name, operation) in operations {
         for ordered in [false, true] {
             let algorithms = Algorithms { ordered, ..Algorithms::default() };
-            assert_eq!(crossings(sites, algorithms, operation), 1, "{name}, ordered: {ordered}");
+            for sites in [sites, SITES[6]] {
+                let most = crossings(sites, algorithms, operation);
+                assert_eq!(most, 1, "{name}, ordered: {ordered}, {sites:?}");
+            }
             let flat = Algorithms { flat: true, ..algorithms };
             assert!(crossings(sites, flat, operation) > 1, "{name}, ordered: {ordered}");
         }

@@ -18,6 +18,15 @@ pub struct Peer {
     pub encrypted: bool,
     /// The certificate that it showed, if TLS has found it good.
     pub certificate: Option<CertificateDer<'static>>,
+    /// It is a relay that this server has dialled: it passes on what strangers send, and tells their addresses.
+    pub relayed: bool,
+}
+
+impl Peer {
+    /// One of which nothing else is known.
+    pub fn at(address: IpAddr) -> Self {
+        Self { address, encrypted: false, certificate: None, relayed: false }
+    }
 }
 
 /// What is known of a request before its body, or of a message from its header.

@@ -5,12 +5,23 @@ use std::net::{IpAddr, SocketAddr};
 use hyper::header::{self, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+use super::authenticator::Peer;
+
+/// Where those stand through whom a request has come.
+pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The address of whoever sent a request to the outermost proxy of ours: as `X-Forwarded-For` or `Forwarded` (RFC 7239)
 /// tells it. The peer's own, if it is no proxy of ours, or if the two fields don't agree: then who sent the request wrote one
 /// of them.
-pub(crate) fn client_address(headers: &HeaderMap, peer: IpAddr, proxies: &[IpNet]) -> IpAddr {
+///
+/// A relay of ours adds it at the end of `X-Forwarded-For`; what stands before is a stranger's word.
+pub(crate) fn client_address(headers: &HeaderMap, peer: &Peer, proxies: &[IpNet]) -> IpAddr {
+    let Peer { address: peer, relayed, .. } = *peer;
+    if relayed {
+        let last = headers.get_all(X_FORWARDED_FOR).iter().next_back();
+        let last = last.and_then(|field| field.to_str().ok()?.rsplit(',').next());
+        return last.and_then(node).unwrap_or(peer);
+    }
     let is_proxy =
         |address: &IpAddr| proxies.iter().any(|net| net.contains(&address.to_canonical()));
     if !is_proxy(&peer) {
@@ -49,6 +60,8 @@ fn forwarded(element: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderValue;
+
     use super::*;
 
     #[track_caller]
@@ -58,10 +71,11 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         let proxies = ["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
-        let told = client_address(&headers, "10.0.0.1".parse().unwrap(), &proxies);
+        let from = |address: &str, relayed| Peer { relayed, ..Peer::at(address.parse().unwrap()) };
+        let told = client_address(&headers, &from("10.0.0.1", false), &proxies);
         assert_eq!(told.to_string(), client, "{fields:?}");
-        let stranger = "192.0.2.9".parse().unwrap();
-        assert_eq!(client_address(&headers, stranger, &proxies), stranger, "{fields:?}");
+        let stranger = from("192.0.2.9", false);
+        assert_eq!(client_address(&headers, &stranger, &proxies), stranger.address, "{fields:?}");
     }
 
     #[test]
@@ -88,6 +102,29 @@ mod tests {
             (&[(X, "192.0.2.1"), (F, "for=198.51.100.7")], "10.0.0.1"),
         ] {
             assert_client(fields, client);
+        }
+    }
+
+    #[test]
+    fn a_relay_tells_where_its_caller_is_in_the_last_place() {
+        for (fields, client) in [
+            (&[][..], "127.0.0.1"),
+            (&["192.0.2.1"], "192.0.2.1"),
+            (&["198.51.100.7, 10.0.0.1", "192.0.2.1"], "192.0.2.1"),
+            (&["198.51.100.7, 10.0.0.1"], "10.0.0.1"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for field in fields {
+                headers.append(X_FORWARDED_FOR, HeaderValue::from_static(field));
+            }
+            headers.append(header::FORWARDED, HeaderValue::from_static("for=203.0.113.1"));
+            let relay = Peer { relayed: true, ..Peer::at("127.0.0.1".parse().unwrap()) };
+            let proxies = ["10.0.0.0/8".parse().unwrap(), "127.0.0.0/8".parse().unwrap()];
+            assert_eq!(
+                client_address(&headers, &relay, &proxies).to_string(),
+                client,
+                "{fields:?}"
+            );
         }
     }
 }

@@ -24,6 +24,9 @@ impl ProxyHeader {
     fn look(&self, request: RequestHead<'_>) -> Authentication {
         let address = request.peer.address.to_canonical();
         // Anybody could name themselves in it.
+        if request.peer.relayed {
+            return Authentication::NotRequested;
+        }
         if !self.proxies.is_empty() && !self.proxies.iter().any(|net| net.contains(&address)) {
             return Authentication::NotRequested;
         }

@@ -148,13 +148,13 @@ impl UsernameTokens {
     }
 
     /// Whether nobody on the way can read what was sent: it came in TLS, or never left this machine, or a proxy of
-    /// ours has passed it on.
+    /// ours has passed it on. (Of a relay only the former tells.)
     fn is_private(&self, request: RequestHead<'_>) -> bool {
         let address = request.peer.address.to_canonical();
         self.plain_passwords
             || request.peer.encrypted
-            || address.is_loopback()
-            || self.proxies.iter().any(|net| net.contains(&address))
+            || !request.peer.relayed
+                && (address.is_loopback() || self.proxies.iter().any(|net| net.contains(&address)))
     }
 
     fn check_timestamp(&self, header: &SecurityHeader, now: Timestamp) -> Result<(), Fault> {

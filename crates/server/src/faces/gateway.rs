@@ -70,7 +70,7 @@ pub(crate) fn address(settings: &Settings, domain: DomainId, rank: Rank) -> Opti
 /// A connection to a rank for somebody who may have it.
 pub(crate) struct RankPassage {
     to: TcpStream,
-    passage: Passage,
+    passage: Passage<OwnedSemaphorePermit>,
 }
 
 /// Connects to a rank.
@@ -114,7 +114,7 @@ pub(crate) async fn admit(
 }
 
 /// One of the connections that the server passes on at once.
-pub(super) fn turn(host: &Host) -> Result<OwnedSemaphorePermit, Fault> {
+fn turn(host: &Host) -> Result<OwnedSemaphorePermit, Fault> {
     host.domains.passages().try_acquire_owned().map_err(|_| {
         let most = host.settings.gateway_connections;
         let what = format!("the server passes {most} connections on, and all are in use");

@@ -161,10 +161,10 @@ impl Metrics {
         registry.register("relay_connections", help, relays.clone());
         let sites = Family::default();
         let help =
-            "Connections of a site of which this server is the relay that wait, or carry a request";
+            "Connections of a site of which this server is the relay, that wait or are in use";
         registry.register("site_connections", help, sites.clone());
         let passages = Gauge::default();
-        let help = "Connections and requests that are being passed on, to ranks and sites";
+        let help = "Connections and requests that are being passed on to ranks";
         registry.register("passages", help, passages.clone());
         let queued = Gauge::default();
         registry.register("jobs_queued", "Jobs that wait for their turn", queued.clone());
@@ -253,9 +253,15 @@ impl Metrics {
         self.relays.get_or_create(&RelayLabels { relay: relay.to_owned() }).clone()
     }
 
-    /// Connections of a site that speak HTTP.
-    pub(crate) fn site(&self, site: &str) -> Gauge<i64, AtomicI64> {
-        self.sites.get_or_create(&SiteLabels { site: site.to_owned() }).clone()
+    /// Connections of a site.
+    pub(crate) fn site(&self, site: &str, connections: usize) {
+        let count = i64::try_from(connections).unwrap_or(i64::MAX);
+        self.sites.get_or_create(&SiteLabels { site: site.to_owned() }).set(count);
+    }
+
+    /// A site is not known any more.
+    pub(crate) fn forget_site(&self, site: &str) {
+        self.sites.remove(&SiteLabels { site: site.to_owned() });
     }
 
     /// A connection has ended.

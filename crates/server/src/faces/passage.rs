@@ -18,7 +18,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::http::body::Incoming;
@@ -49,9 +49,13 @@ pub(super) type PassError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Whether a request is one for a connection in this protocol (RFC 9110, 7.8).
 pub(crate) fn asks_for(method: &Method, headers: &HeaderMap, protocol: &str) -> bool {
-    let wanted = headers.get(header::UPGRADE).map(HeaderValue::as_bytes);
-    let is_it = |wanted: &[u8]| wanted.eq_ignore_ascii_case(protocol.as_bytes());
-    *method == Method::GET && wanted.is_some_and(is_it)
+    *method == Method::GET && is_upgrade_to(headers, protocol)
+}
+
+/// Whether a connection in this protocol is asked for, or granted.
+pub(crate) fn is_upgrade_to(fields: &HeaderMap, protocol: &str) -> bool {
+    let named = fields.get(header::UPGRADE).map(HeaderValue::as_bytes);
+    named.is_some_and(|named| named.eq_ignore_ascii_case(protocol.as_bytes()))
 }
 
 /// Passes one request on, and its answer back: heads without what is of one connection only, bodies byte for byte.
@@ -99,16 +103,16 @@ pub(super) fn not_answered(who: &str, error: &PassError) -> HttpResponse {
 }
 
 /// Two ends that are joined: what either says goes to the other, whatever it is.
-pub(super) struct Passage {
-    /// The one of several that this is.
-    pub(super) turn: OwnedSemaphorePermit,
+pub(super) struct Passage<T> {
+    /// What is kept until it has ended.
+    pub(super) turn: T,
     /// Where it leads, as others know it.
     pub(super) url: String,
     /// How long one end may take nothing, or stay after the other has ended.
     pub(super) stall: Duration,
 }
 
-impl Passage {
+impl<T: Send + 'static> Passage<T> {
     /// The answer to a request for a connection, which from then on is one to this other end.
     pub(super) fn switch(
         self,

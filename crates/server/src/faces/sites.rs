@@ -6,27 +6,28 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode};
 use fishplate_ranks::transport::route::PROTOCOL;
 use hyper::body::Body;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::gateway;
 use super::passage::{
     PassError, Passage, asks_for, not_answered, nothing, pass_request, passed, strip, switched,
     upgrade_to,
 };
 use crate::audit::CALLER;
+use crate::authentication::client_address::X_FORWARDED_FOR;
 use crate::host::Host;
 use crate::http::HttpResponse;
 use crate::http::body::Incoming;
-use crate::sites::SiteConnection;
+use crate::sites::{Registration, SiteConnection};
 
 /// The first segment of its addresses, and the service name by which a policy knows them.
 pub const SITES: &str = "sites";
@@ -36,9 +37,6 @@ pub(crate) const SITE_PROTOCOL: &str = "fishplate-site";
 
 /// Tells one process of a site's server from the next.
 pub(crate) const INSTANCE: HeaderName = HeaderName::from_static("fishplate-instance");
-
-/// Tells who sent a request that was passed on.
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Something at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +73,15 @@ pub(crate) struct Admission {
     site: String,
     /// The path below its server's URL.
     path: String,
-    /// What is passed on, and the turn to do so; `None`: a connection of the site's server.
-    to: Option<(SiteConnection, OwnedSemaphorePermit)>,
+    to: SiteEnd,
+}
+
+/// What comes of it.
+enum SiteEnd {
+    /// A connection more of the site's server.
+    Registered(Registration),
+    /// It is passed on over this connection, and this is the turn to do so.
+    Passed(SiteConnection, OwnedSemaphorePermit),
 }
 
 /// Lets in a site's server, which may register it, or finds a connection to it.
@@ -91,9 +96,9 @@ pub(crate) async fn admit(
 ) -> Result<Admission, Fault> {
     let (site, path) = (at.site.to_owned(), format!("/{}", at.rest));
     if !at.is_registration(&asked.method, &asked.headers) {
-        let turn = gateway::turn(host)?;
-        let connection = host.sites.connection(at.site, host.settings.site_wait).await?;
-        return Ok(Admission { site, path, to: Some((connection, turn)) });
+        // No turn for who waits: else those who wait for one site would lock others.
+        let (connection, turn) = host.sites.connection(at.site, host.settings.site_wait).await?;
+        return Ok(Admission { site, path, to: SiteEnd::Passed(connection, turn) });
     }
     let instance = asked.headers.get(INSTANCE).and_then(|value| value.to_str().ok());
     let instance = instance.filter(|instance| (16..=64).contains(&instance.len()));
@@ -101,8 +106,8 @@ pub(crate) async fn admit(
         let what = format!("{INSTANCE} tells one process from the next, in 16 to 64 characters");
         Fault::new(FaultCode::InvalidValue, what)
     })?;
-    host.sites.admit(at.site, instance, host.settings.site_idle)?;
-    Ok(Admission { site, path, to: None })
+    let registered = host.sites.register(at.site, instance, &host.settings, &host.metrics)?;
+    Ok(Admission { site, path, to: SiteEnd::Registered(registered) })
 }
 
 impl Admission {
@@ -118,49 +123,59 @@ impl Admission {
         B::Error: Display,
     {
         let Self { site, path, to } = self;
-        let Some((connection, turn)) = to else {
-            let upgrade = hyper::upgrade::on(Request::from_parts(asked, ()));
-            let (sites, metrics) = (Arc::clone(&host.sites), Arc::clone(&host.metrics));
-            tokio::spawn(sites.enter(site, upgrade, metrics));
-            return switched(SITE_PROTOCOL);
+        let (mut connection, turn) = match to {
+            SiteEnd::Passed(connection, turn) => (connection, turn),
+            SiteEnd::Registered(registration) => {
+                let upgrade = hyper::upgrade::on(Request::from_parts(asked, ()));
+                tokio::spawn(registration.enter(upgrade, host.settings.site_wait));
+                return switched(SITE_PROTOCOL);
+            }
         };
         let query = asked.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let target = path + &query;
-        if let Some(client) = CALLER.try_with(|client| *client).ok()
-            && let Ok(client) = HeaderValue::from_str(&client.to_string())
-        {
+        let client = CALLER.try_with(|client| HeaderValue::from_str(&client.to_string()));
+        if let Ok(Ok(client)) = client {
             asked.headers.append(X_FORWARDED_FOR, client);
         }
         let answered = async {
             asked.uri = target.parse::<Uri>()?;
             if !asks_for(&asked.method, &asked.headers, PROTOCOL) {
-                return pass_request(&mut connection.keep(turn), asked, body).await;
+                // One that has ended needs none.
+                let _ = connection.hold.send(turn);
+                return pass_request(&mut connection.sender, asked, body).await;
             }
             let url = format!("{}/{SITES}/{site}{target}", host.settings.public_url);
-            let passage = Passage { turn, url, stall: host.settings.answer_stall };
-            switch(connection, passage, asked).await
+            switch(connection, turn, asked, url, host.settings.answer_stall).await
         };
-        answered.await.unwrap_or_else(|error| not_answered(&site, &error))
+        let mut reply = answered.await.unwrap_or_else(|error| not_answered(&site, &error));
+        // A browser takes the pages of all sites, and the relay's own, for those of one origin.
+        let sandbox = HeaderValue::from_static("sandbox");
+        reply.headers_mut().append(header::CONTENT_SECURITY_POLICY, sandbox);
+        reply
     }
 }
 
 /// The answer to a request for a connection to a rank of a site.
 async fn switch(
-    mut connection: SiteConnection,
-    passage: Passage,
+    SiteConnection { mut sender, hold }: SiteConnection,
+    turn: OwnedSemaphorePermit,
     asked: Parts,
+    url: String,
+    stall: Duration,
 ) -> Result<HttpResponse, PassError> {
     let mut request = Request::from_parts(asked, nothing());
     let upgrade = hyper::upgrade::on(&mut request);
     request.extensions_mut().clear();
     strip(request.headers_mut());
     upgrade_to(request.headers_mut(), PROTOCOL);
-    let answer = connection.sender.send_request(request).await?;
+    let answer = sender.send_request(request).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        // Until that has passed.
+        let _ = hold.send(turn);
         return Ok(passed(answer));
     }
     let to = TokioIo::new(hyper::upgrade::on(answer).await?);
-    Ok(passage.switch(upgrade, to, PROTOCOL))
+    Ok(Passage { turn: (turn, hold), url, stall }.switch(upgrade, to, PROTOCOL))
 }
 
 #[cfg(test)]

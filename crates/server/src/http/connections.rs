@@ -43,7 +43,8 @@ pub(super) struct Connections {
 
 #[derive(Debug, Default)]
 struct OpenConnection {
-    connections: HashMap<u64, (IpAddr, Arc<Activity>)>,
+    /// Those of no peer have bounds elsewhere: sites', and through a relay.
+    connections: HashMap<u64, (Option<IpAddr>, Arc<Activity>)>,
     peers: HashMap<IpAddr, usize>,
     next: u64,
 }
@@ -60,7 +61,6 @@ pub(super) struct Activity {
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     id: u64,
-    peer: IpAddr,
     activity: Arc<Activity>,
     all: Arc<Connections>,
 }
@@ -102,11 +102,20 @@ impl Connections {
     /// A place for a newcomer, as soon as there is one; `None` if its peer has as many connections as
     /// it may have and all of them are busy.
     pub(super) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
-        let peer = peer(address);
+        self.admit_of(Some(peer(address))).await
+    }
+
+    /// The same of one that counts for no peer: through a relay come all callers.
+    pub(super) async fn admit_relayed(self: &Arc<Self>) -> Option<ConnectionSlot> {
+        self.admit_of(None).await
+    }
+
+    async fn admit_of(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<ConnectionSlot> {
         loop {
             // Made before looking, so that nothing that happens meanwhile is missed.
             let changed = self.changed.notified();
-            let of_peer = self.open().peers.get(&peer).copied().unwrap_or_default();
+            let of_peer = peer.and_then(|peer| self.open().peers.get(&peer).copied());
+            let of_peer = of_peer.unwrap_or_default();
             if of_peer >= self.most_of_peer {
                 if !self.dismiss(|of| of == peer) {
                     return None;
@@ -136,20 +145,22 @@ impl Connections {
         }
     }
 
-    fn enter(self: &Arc<Self>, peer: IpAddr) -> ConnectionSlot {
+    fn enter(self: &Arc<Self>, peer: Option<IpAddr>) -> ConnectionSlot {
         let activity =
             Arc::new(Activity { idle_since: AtomicU64::new(self.now()), leave: Notify::new() });
         let mut open = self.open();
         let id = open.next;
         open.next += 1;
         open.connections.insert(id, (peer, Arc::clone(&activity)));
-        *open.peers.entry(peer).or_default() += 1;
-        ConnectionSlot { id, peer, activity, all: Arc::clone(self) }
+        if let Some(peer) = peer {
+            *open.peers.entry(peer).or_default() += 1;
+        }
+        ConnectionSlot { id, activity, all: Arc::clone(self) }
     }
 
     /// Tells the connection that has idled longest among some to go; whether there is one that idles
     /// or was already told.
-    fn dismiss(&self, among: impl Fn(IpAddr) -> bool) -> bool {
+    fn dismiss(&self, among: impl Fn(Option<IpAddr>) -> bool) -> bool {
         let open = self.open();
         let candidates = || {
             let among = open.connections.iter().filter(|(_, (peer, _))| among(*peer));
@@ -177,6 +188,19 @@ impl Connections {
 
     fn open(&self) -> MutexGuard<'_, OpenConnection> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenConnection {
+    /// A peer has one less.
+    fn release(&mut self, peer: Option<IpAddr>) {
+        let Some(peer) = peer else { return };
+        if let Some(count) = self.peers.get_mut(&peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.peers.remove(&peer);
+            }
+        }
     }
 }
 
@@ -211,6 +235,15 @@ impl ConnectionSlot {
         }
     }
 
+    /// From here on it counts for no peer.
+    pub(super) fn release_peer(&self) {
+        let mut open = self.all.open();
+        let peer = open.connections.get_mut(&self.id).and_then(|(peer, _)| peer.take());
+        open.release(peer);
+        drop(open);
+        self.all.changed.notify_one();
+    }
+
     /// Waits until it is to make room for somebody.
     pub(super) async fn told_to_leave(&self) {
         self.activity.leave.notified().await;
@@ -220,13 +253,8 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.all.open();
-        open.connections.remove(&self.id);
-        if let Some(count) = open.peers.get_mut(&self.peer) {
-            *count -= 1;
-            if *count == 0 {
-                open.peers.remove(&self.peer);
-            }
-        }
+        let peer = open.connections.remove(&self.id).and_then(|(peer, _)| peer);
+        open.release(peer);
         drop(open);
         self.all.changed.notify_one();
     }
@@ -317,6 +345,23 @@ mod tests {
         let second = leaving(second);
         assert!(all.admit(at(1)).await.is_some(), "that request was answered");
         assert!(second.is_finished());
+    }
+
+    #[tokio::test]
+    async fn what_counts_for_no_peer_has_no_bound_here() {
+        let all = Connections::new(10, 1);
+        let mut slots = Vec::new();
+        for _ in 0..3 {
+            slots.push(all.admit_relayed().await.unwrap());
+        }
+        let first = all.admit(at(1)).await.unwrap();
+        let _busy = first.busy().unwrap();
+        assert!(all.admit(at(1)).await.is_none());
+        first.release_peer();
+        let second = all.admit(at(1)).await.unwrap();
+        let _busy = second.busy().unwrap();
+        drop(first);
+        assert!(all.admit(at(1)).await.is_none(), "it was counted once");
     }
 
     #[test]

@@ -40,6 +40,8 @@ use crate::audit::CALLER;
 use crate::authentication::authenticator::{Peer, RequestHead};
 use crate::authentication::client_address::client_address;
 use crate::current::CurrentHost;
+use crate::faces::passage::is_upgrade_to;
+use crate::faces::sites::SITE_PROTOCOL;
 
 /// How long to rest when the system has no descriptor left to give.
 const NO_DESCRIPTOR: Duration = Duration::from_millis(100);
@@ -57,6 +59,10 @@ const UNSENT: u32 = 128 << 10;
 
 /// When the system asks whether a peer that says nothing is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
+
+/// How often it asks then, and how many times before the connection has ended: two minutes in all.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 4;
 
 /// Peers who are told at once that they have too many connections; others are told nothing.
 const TOLD_AT_ONCE: usize = 64;
@@ -83,8 +89,11 @@ pub async fn bind(address: &str) -> io::Result<Listener> {
     let listener = TcpListener::bind(address).await?;
     // Those that are accepted have it from the listener. Where there is no such bound, memory is lost only.
     let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT);
-    let _ =
-        SockRef::from(&listener).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER));
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_AFTER)
+        .with_interval(KEEPALIVE_EVERY)
+        .with_retries(KEEPALIVE_PROBES);
+    let _ = SockRef::from(&listener).set_tcp_keepalive(&keepalive);
     let address = listener.local_addr()?;
     Ok(Listener { listener, address, name, tls: None })
 }
@@ -187,7 +196,7 @@ async fn plain(served: &Served, stream: TcpStream, address: IpAddr, place: Arc<C
     let _ = stream.set_nodelay(true);
     let outlet = FileQueue::default();
     let stream = SendfileStream::new(stream, outlet.clone());
-    let peer = Peer { address, encrypted: false, certificate: None };
+    let peer = Peer::at(address);
     connection(served, stream, &peer, &place, Some(&outlet)).await;
 }
 
@@ -208,7 +217,7 @@ async fn encrypted(
         Ok(Ok(Some(stream))) => {
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate = shown.map(|it| it.clone().into_owned());
-            let peer = Peer { address, encrypted: true, certificate };
+            let peer = Peer { encrypted: true, certificate, ..Peer::at(address) };
             // What is encrypted can't be sent from files as it is.
             connection(served, stream, &peer, &place, None).await;
         }
@@ -239,6 +248,10 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'stati
         let mut reply = answer(served, peer, request, &busy).await;
         if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
             busy.passed();
+            if is_upgrade_to(reply.headers(), SITE_PROTOCOL) {
+                // As many come as others ask for; who may register a site has a right to it, and it has limits of its own.
+                place.release_peer();
+            }
         }
         if let Some(outlet) = outlet {
             reply.body_mut().through(outlet);
@@ -287,7 +300,7 @@ async fn answer(
     if is_passage(host, &request) {
         // Ranks go on while their server stops, and reach each other as long as they can. A request that passes alone is
         // waited for.
-        if is_switch(request.headers()) {
+        if is_switch(&request) {
             busy.passing();
         }
     } else if let Err(fault) = admitted {
@@ -297,7 +310,7 @@ async fn answer(
         return told;
     }
     let headers = request.headers();
-    let client = client_address(headers, peer.address, &host.settings.proxies);
+    let client = client_address(headers, peer, &host.settings.proxies);
     // Other servers fetch data here, and nobody knows them.
     if is_open(host, &request) {
         return CALLER.scope(client, respond(host, request, Principal::anonymous())).await;

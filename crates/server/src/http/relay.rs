@@ -1,7 +1,7 @@
 //! Served through a relay: nobody can dial this server, so it dials another one, and is asked over these connections
 //! (docs/decisions/0025).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fishplate_data::http::tls::{Trust, config};
@@ -15,7 +15,8 @@ use hyper::upgrade::Upgraded;
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::connections::Connections;
@@ -40,8 +41,19 @@ struct RelayLine<'a> {
     connections: &'a Arc<Connections>,
     /// Tells this process from others of the same site.
     instance: &'a str,
+    /// Connections that there may be at once.
+    turns: Arc<Semaphore>,
+    /// Is held by the one that tries again, for which all others wait.
+    trial: tokio::sync::Mutex<()>,
+    state: Mutex<RelayState>,
+}
+
+#[derive(Default)]
+struct RelayState {
+    /// Connections that wait for requests.
+    ready: usize,
     /// What was told last: why it is not reached, or nothing as it is.
-    told: Mutex<Option<String>>,
+    told: Option<Option<String>>,
 }
 
 /// Is reached through a relay, until this is dropped.
@@ -52,57 +64,79 @@ pub(super) async fn serve(served: &Arc<Served>, connections: &Arc<Connections>, 
         return;
     }
     let instance: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let told = Mutex::new(Some(String::new()));
-    let line = RelayLine { relay, served, connections, instance: &instance, told };
-    let idle = served.current.get().settings.relay_idle;
+    let host = served.current.get();
+    let idle = host.settings.relay_idle;
+    let turns = Arc::new(Semaphore::new(host.settings.relay_connections));
+    drop(host);
+    let (trial, state) = Default::default();
+    let line = RelayLine { relay, served, connections, instance: &instance, turns, trial, state };
     join_all((0..idle).map(|_| line.keep_one())).await;
 }
 
 impl RelayLine<'_> {
     /// Keeps one connection ready: when somebody uses it, another takes its place.
     async fn keep_one(&self) {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let begun = Instant::now();
-            match self.wait_for_request().await {
-                Ok(()) => {
-                    pause = FIRST_PAUSE;
-                    continue;
-                }
-                Err(error) => self.tell(Some(error.to_string())),
+        // It never is closed.
+        while let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await {
+            let (stream, peer) = self.dial().await;
+            if !self.wait_for_request(stream, peer, turn).await {
+                // Where connections end as soon as they have come, nobody hurries.
+                sleep(FIRST_PAUSE).await;
             }
-            let longest = self.served.current.get().settings.relay_pause;
-            if begun.elapsed() > longest {
-                pause = FIRST_PAUSE;
-            }
-            sleep(pause.min(longest)).await;
-            pause = (pause * 2).min(longest);
         }
     }
 
-    /// Dials, waits until something is asked over the connection, and has it answered.
-    async fn wait_for_request(&self) -> Result<(), Failure> {
-        let limit = self.served.current.get().settings.relay_timeout;
-        let late = |_| format!("it did not answer within {limit:?} (limit relay_timeout)");
-        let (stream, peer) = timeout(limit, self.connect()).await.map_err(late)??;
+    /// Tries until there is a connection: after a failure only one does at once.
+    async fn dial(&self) -> (Upgraded, Peer) {
+        let (mut trial, mut pause) = (None, FIRST_PAUSE);
+        loop {
+            if trial.is_none() {
+                drop(self.trial.lock().await);
+            }
+            let host = self.served.current.get();
+            let (limit, longest) = (host.settings.relay_timeout, host.settings.relay_pause);
+            drop(host);
+            let late = |_| format!("it did not answer within {limit:?} (limit relay_timeout)");
+            let connected = timeout(limit, self.connect()).await.map_err(late);
+            match connected.map_err(Failure::from).flatten() {
+                Ok(connected) => return connected,
+                Err(error) => self.tell(Some(error.to_string())),
+            }
+            trial = trial.or_else(|| self.trial.try_lock().ok());
+            if trial.is_some() {
+                sleep(pause.min(longest)).await;
+                pause = (pause * 2).min(longest);
+            }
+        }
+    }
+
+    /// Waits until something is asked over a connection, and has it answered; whether it was.
+    async fn wait_for_request(
+        &self,
+        stream: Upgraded,
+        peer: Peer,
+        turn: OwnedSemaphorePermit,
+    ) -> bool {
         self.tell(None);
         let mut stream = BufReader::new(TokioIo::new(stream));
         let count = self.served.current.get().metrics.relay(&self.relay.url);
         count.inc();
         let first = stream.fill_buf().await.map(|bytes| !bytes.is_empty());
         count.dec();
-        if !first? {
-            return Err("it closed the connection".into());
+        self.state().ready -= 1;
+        if !matches!(first, Ok(true)) {
+            tracing::debug!(relay = self.relay.url, ?first, "the relay closed a connection");
+            return false;
         }
-        let Some(slot) = self.connections.admit(peer.address).await else {
-            // Whoever asked is told by the end of the connection.
-            return Ok(());
-        };
-        let served = Arc::clone(self.served);
-        tokio::spawn(async move {
-            connection(&served, stream, &peer, &Arc::new(slot), None).await;
-        });
-        Ok(())
+        if let Some(slot) = self.connections.admit_relayed().await {
+            let served = Arc::clone(self.served);
+            tokio::spawn(async move {
+                connection(&served, stream, &peer, &Arc::new(slot), None).await;
+                drop(turn);
+            });
+        }
+        // Else whoever asked is told by the end of the connection.
+        true
     }
 
     async fn connect(&self) -> Result<(Upgraded, Peer), Failure> {
@@ -139,13 +173,18 @@ impl RelayLine<'_> {
             return Err(format!("it refuses, {status}: {}", reason.trim()).into());
         }
         let stream = hyper::upgrade::on(answer).await?;
-        Ok((stream, Peer { address, encrypted, certificate: None }))
+        Ok((stream, Peer { encrypted, relayed: true, ..Peer::at(address) }))
     }
 
-    /// Tells what has changed.
+    fn state(&self) -> MutexGuard<'_, RelayState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is a connection more, or one can't be had: tells what has changed for those who want to reach this server.
     fn tell(&self, failure: Option<String>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if *told == failure {
+        let mut state = self.state();
+        state.ready += usize::from(failure.is_none());
+        if failure.is_some() && state.ready > 0 || state.told.as_ref() == Some(&failure) {
             return;
         }
         let url = &self.relay.url;
@@ -155,6 +194,6 @@ impl RelayLine<'_> {
                 tracing::warn!(relay = url, error, "the relay is not reached; trying on");
             }
         }
-        *told = failure;
+        state.told = Some(failure);
     }
 }

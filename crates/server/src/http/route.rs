@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Principal};
+use fishplate_ranks::transport::route::PROTOCOL;
 use fishplate_wire::wsdl::View;
 use fishplate_wire::{MessageHead, ReplyForm, pack_reply, write_fault};
 use hyper::body::Body;
@@ -21,6 +22,7 @@ use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::html::domain::{self as domain_html, DomainPage};
+use crate::faces::passage::asks_for;
 use crate::faces::quota::{self, QUOTA};
 use crate::faces::{data, gateway, html, sites, soap};
 use crate::host::{Host, ServiceEntry};
@@ -191,8 +193,9 @@ pub(super) fn is_passage<B>(host: &Host, request: &Request<B>) -> bool {
 }
 
 /// Whether a request is for a connection to somebody else.
-pub(super) fn is_switch(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::UPGRADE)
+pub(super) fn is_switch<B>(request: &Request<B>) -> bool {
+    let asks_for = |protocol| asks_for(request.method(), request.headers(), protocol);
+    asks_for(PROTOCOL) || asks_for(sites::SITE_PROTOCOL)
 }
 
 /// Whether a request is a message to a service.
@@ -499,4 +502,23 @@ fn with_type(status: u16, content_type: Option<HeaderValue>, body: HttpBody) -> 
     let sniff = HeaderValue::from_static("nosniff");
     reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, sniff);
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_what_this_server_may_grant() {
+        // Else a request that passes alone would be cut when the server stops.
+        for (method, protocol, is_one) in [
+            (Method::GET, PROTOCOL, true),
+            (Method::GET, sites::SITE_PROTOCOL, true),
+            (Method::GET, "h2c", false),
+            (Method::POST, PROTOCOL, false),
+        ] {
+            let request = Request::builder().method(method).header(header::UPGRADE, protocol);
+            assert_eq!(is_switch(&request.body(()).unwrap()), is_one, "{protocol}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ pub struct Sender {
 impl From<Principal> for Sender {
     fn from(principal: Principal) -> Self {
         let client = Ipv4Addr::LOCALHOST.into();
-        let peer = Peer { address: client, encrypted: false, certificate: None };
+        let peer = Peer::at(client);
         Self { principal: Some(principal), peer, client, is_asked: false }
     }
 }

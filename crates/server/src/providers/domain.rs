@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, Call, Clock as _, DataType, Fault, FaultCode, Interface, Operation, Outcome,
+    Argument, Call, Clock as _, DataType, Fault, FaultCode, Interface, JobId, Operation, Outcome,
     Parameter, Principal, Service, SystemClock, Value, Verb,
 };
 use fishplate_jobs::engine::Reservation;
@@ -326,18 +326,25 @@ impl DomainRequest<'_> {
     /// `Forbidden`, or if a rank can't be killed.
     pub(crate) async fn end(&self) -> Result<(u64, u32), Fault> {
         let Self { host, owner, domain } = *self;
-        let reserved = host.engine.reserved_services(&domain.to_string(), owner);
+        let id = domain.to_string();
+        let reserved = host.engine.reserved_services(&id, owner);
         reserved.iter().try_for_each(|name| self.authorise(name, Action::Verb(Verb::Init)))?;
         match self.ranks(Action::Verb(Verb::Kill)) {
             Err(fault) if fault.code == FaultCode::Forbidden => return Err(fault),
             // The server may have been started anew, and know nothing of the domain.
             _ => {}
         }
-        let places = host.engine.end_domain(&domain.to_string(), owner);
-        let ranks = host.engine.with_variable(owner, DOMAIN, &domain.to_string()).await?;
-        ranks
-            .iter()
-            .try_for_each(|(service, _)| self.authorise(service, Action::Verb(Verb::Kill)))?;
+        let domain_ranks = || host.engine.with_variable(owner, DOMAIN, &id);
+        let may_kill = |ranks: &[(String, JobId)]| {
+            let mut services = ranks.iter().map(|(service, _)| service);
+            services.try_for_each(|service| self.authorise(service, Action::Verb(Verb::Kill)))
+        };
+        // Who may not end it gives nothing back.
+        may_kill(&domain_ranks().await?)?;
+        let places = host.engine.end_domain(&id, owner);
+        // Others may have taken places meanwhile; none can now.
+        let ranks = domain_ranks().await?;
+        may_kill(&ranks)?;
         let kills = ranks.iter().map(async |(service, job)| {
             if !host.engine.running(owner, service, *job).await? {
                 return Ok(false);

@@ -108,7 +108,7 @@ async fn asked(jwt: &Jwt, token: &str) -> Option<Result<String, Fault>> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let peer = Peer { address, encrypted: false, certificate: None };
+    let peer = Peer::at(address);
     let head = RequestHead { headers: &headers, peer: &peer, client: address, security: None };
     match jwt.authenticate(head).await {
         Authentication::Authenticated(identity) => Some(Ok(identity.principal.as_str().to_owned())),

@@ -48,7 +48,7 @@ impl Site {
         header: &SecurityHeader,
     ) -> Result<Identity, Fault> {
         let client: IpAddr = peer.parse().unwrap();
-        let peer = Peer { address: client, encrypted, certificate: None };
+        let peer = Peer { encrypted, ..Peer::at(client) };
         let headers = HeaderMap::new();
         let head = RequestHead { headers: &headers, peer: &peer, client, security: Some(header) };
         match self.tokens.authenticate(head).await {
