@@ -6,9 +6,10 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import machine
 from preparation import PreparationFailed, venv
 from tools import Tools
 
@@ -121,25 +122,54 @@ ENGINES = (
 
 
 def measure(tools: Tools, place: Path, program: Path, state: bytes, rounds: int, most: int) -> list[dict]:
-    """What a step takes by each engine that can be installed: the time of many steps without that of one."""
-    found = []
-    for engine in ENGINES:
-        try:
-            programs = venv(tools.cache / engine.requirement.replace("==", "-"), engine.requirement, *engine.beside).parent
-        except PreparationFailed as problem:
-            print(f"  without {engine.name}: {problem}", file=sys.stderr)
-            continue
-        steps = min(engine.steps, most)
+    """What a step takes by each engine that can be installed: the time of many steps without that of one. In each round
+    they take turns; one that fails is left out."""
+    runs = [Runs(engine, max(2, min(engine.steps, most))) for engine in ENGINES]
+    # The first time an engine is installed, and its modules are compiled.
+    for number in range(-1, rounds):
+        for one in list(runs):
+            engine = one.engine
+            try:
+                directory = tools.cache / engine.requirement.replace("==", "-")
+                programs = venv(directory, engine.requirement, *engine.beside).parent
 
-        def loop(name: str, count: int) -> float:
-            return seconds(tools, engine, programs, place / f"{engine.name}-{name}", program, state, count)
+                def loop(name: str, steps: int) -> float:
+                    folder = place / f"{engine.name}-{number}-{name}"
+                    return seconds(tools, engine, programs, folder, program, state, steps)
 
-        # The first time its modules are compiled.
-        loop("first", 1)
-        times = [(loop(f"{number}-many", steps) - loop(f"{number}-one", 1)) / (steps - 1) for number in range(rounds)]
-        found.append({"name": engine.name, "version": engine.version, "steps": steps, "rounds": rounds,
-                      "seconds_a_step": {"median": statistics.median(times), "least": min(times)}})
-    return found
+                load = machine.load()
+                took = loop("one", 1), loop("many", one.steps) if number >= 0 else 0.0
+            except (PreparationFailed, EngineFailed) as problem:
+                print(f"  without {engine.name}: {problem}", file=sys.stderr)
+                runs.remove(one)
+                continue
+            if number >= 0:
+                one.pairs.append(took)
+                one.loads.append(load)
+    return [one.found() for one in runs]
+
+
+@dataclass
+class Runs:
+    """Times of an engine's runs."""
+
+    engine: Engine
+    steps: int
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    """Of one step, and of many; in seconds."""
+    loads: list[float] = field(default_factory=list)
+
+    def found(self) -> dict:
+        ones, manies = zip(*self.pairs, strict=True)
+        differences = [many - one for one, many in self.pairs]
+        return {"name": self.engine.name, "version": self.engine.version, "steps": self.steps, "rounds": len(self.pairs),
+                "load": {"least": min(self.loads), "most": max(self.loads)},
+                "seconds_a_step": {"median": statistics.median(differences) / (self.steps - 1),
+                                   "least": (min(manies) - min(ones)) / (self.steps - 1)}}
+
+
+class EngineFailed(Exception):
+    """A run of an engine ended with an error."""
 
 
 def seconds(tools: Tools, engine: Engine, programs: Path, place: Path, program: Path, state: bytes, steps: int) -> float:
@@ -153,5 +183,5 @@ def seconds(tools: Tools, engine: Engine, programs: Path, place: Path, program: 
     done = subprocess.run(engine.command(programs, steps), cwd=place, env=environment, capture_output=True, text=True)
     took = tools.clock() - begin
     if done.returncode != 0:
-        sys.exit(f"bench: {engine.name} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise EngineFailed(f"it ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return took

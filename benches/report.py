@@ -83,7 +83,8 @@ def workflow(found: dict) -> list[str]:
         lines.append(f"| {what} | {median:.2f} ms | {least:.2f} ms | {median - shell * 1000:.2f} ms |")
     for engine in found["engines"]:
         median, least = (engine["seconds_a_step"][kind] * 1000 for kind in ("median", "least"))
-        what = f"{engine['name']} {engine['version']}, {engine['steps']} steps"
+        load = "load {least:.1f} to {most:.1f}".format(**engine["load"]) if "load" in engine else "load not noted"
+        what = f"{engine['name']} {engine['version']}, {engine['steps']} steps, {load}"
         lines.append(f"| {what} | {median:.2f} ms | {least:.2f} ms | {median - shell * 1000:.2f} ms |")
     return [
         *lines, "",

@@ -7,6 +7,8 @@
  */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { CELLS = 200, CHECK = 100 }; /* cells of a rank; steps between two looks for messages */
 enum { SET = 1, STOP = 2, STATE = 3 };
@@ -28,27 +30,27 @@ static void step(double left, double right) {
     for (int i = 1; i <= CELLS; i++) now[i] = then[i];
 }
 
+/* Whether there is a message with that tag, which may have any length; if it is a double, that is the temperature. */
+static int take(int tag, double *temperature) {
+    int there, length;
+    MPI_Status status;
+    MPI_Iprobe(0, tag, MPI_COMM_WORLD, &there, &status);
+    if (!there) return 0;
+    MPI_Get_count(&status, MPI_BYTE, &length);
+    void *message = malloc((size_t)length + 1);
+    MPI_Recv(message, length, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (length == sizeof *temperature) memcpy(temperature, message, sizeof *temperature);
+    free(message);
+    return 1;
+}
+
 /* What rank 0 was told: order[0] is SET, STOP or 0, order[1] the temperature. */
 static void look(double order[2]) {
-    int there;
-    MPI_Status status;
-    order[0] = 0;
-    MPI_Iprobe(0, SET, MPI_COMM_WORLD, &there, &status);
-    if (there) {
-        order[0] = SET;
-        MPI_Recv(&order[1], 1, MPI_DOUBLE, 0, SET, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        return;
-    }
-    MPI_Iprobe(0, STOP, MPI_COMM_WORLD, &there, &status);
-    if (there) {
-        double ignored;
-        order[0] = STOP;
-        MPI_Recv(&ignored, 1, MPI_DOUBLE, 0, STOP, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
+    order[0] = take(SET, &order[1]) ? SET : take(STOP, &order[1]) ? STOP : 0;
 }
 
 int main(int argc, char **argv) {
-    double left = 100, order[2] = {0}, steps = 0;
+    double left = 100, order[2] = {0, left}, steps = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

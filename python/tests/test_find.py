@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 from runs import Starts, following
@@ -51,6 +54,53 @@ def test_services_are_found_by_name_namespace_and_interface(
         fishplate.find("tally", servers=[])
 
 
+@pytest.mark.parametrize(("status", "is_away"), [(503, True), (None, True), (403, False), (404, False), (500, None)])
+def test_a_server_whose_services_do_not_answer_is_passed_over(
+    tally: Hosted, second: Hosted, status: int | None, is_away: bool | None
+) -> None:
+    ended = threading.Event()
+
+    class Half(BaseHTTPRequestHandler):
+        """It lists services, and does not describe them."""
+
+        def do_GET(self) -> None:
+            if self.path == "/":
+                with urlopen(Request(tally.url, headers={"Accept": "application/json"})) as answer:
+                    told = answer.read()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(told)))
+                self.end_headers()
+                self.wfile.write(told)
+            elif status is None:
+                ended.wait()
+            else:
+                self.send_error(status)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Half) as half:
+        threading.Thread(target=half.serve_forever, daemon=True).start()
+        try:
+            servers, timeout = [f"http://127.0.0.1:{half.server_port}", second.url], 5.0 if status else 1.0
+            if is_away is None:
+                with pytest.raises(errors.NotUnderstood):
+                    fishplate.find("tally", servers=servers, timeout=timeout)
+                return
+            found = fishplate.find("tally", servers=servers, timeout=timeout)
+            assert [service.url for service in found] == [second.urls["tally"]]
+            expected = (errors.Unreachable, errors.NotUnderstood, errors.Timeout) if is_away else errors.NotFound
+            with pytest.raises(expected):
+                fishplate.find("tally", servers=servers[:1], timeout=timeout)
+        finally:
+            ended.set()
+            half.shutdown()
+
+
+def test_no_servers_have_no_services() -> None:
+    assert fishplate._native.find("tally", []).wait() == ([], [])
+
+
 def test_two_interfaces_are_compared(tally: Hosted, second: Hosted, odd: Hosted) -> None:
     assert fishplate.diff(tally.urls["tally"], second.urls["tally"]) == []
     found = fishplate.diff(fishplate.Service(odd.urls["tally"]), tally.urls["tally"])
@@ -61,7 +111,7 @@ def test_two_interfaces_are_compared(tally: Hosted, second: Hosted, odd: Hosted)
     assert (new.first, new.second, new.breaks) == ("not there", "there", False)
 
 
-def test_a_run_goes_on_with_what_it_found(starts: Starts, tmp_path: Path, tally: Hosted) -> None:
+def test_a_run_goes_on_with_what_it_found(starts: Starts, tmp_path: Path, tally: Hosted, gone: str) -> None:
     def work(servers: list[str]) -> int:
         with fishplate.Run("found", tmp_path / "run") as run:
             service = run.service(run.find("tally", servers=servers))
@@ -70,5 +120,5 @@ def test_a_run_goes_on_with_what_it_found(starts: Starts, tmp_path: Path, tally:
     with fishplate.Run("object", tmp_path / "object") as run:
         service = run.service(fishplate.find("urn:fishplate:tally", servers=[tally.url]))
         assert service(starts=starts.path, tag="o", x=1).next == following(1)
-    assert work([tally.url]) == work([]) == following(1)
+    assert work([tally.url]) == work([gone]) == following(1)
     assert starts() == {"x": 1, "o": 1}

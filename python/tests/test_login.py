@@ -91,3 +91,16 @@ def test_the_environment_counts_at_each_use(
     monkeypatch.setenv("FISHPLATE_URL", "http://127.0.0.1:1")
     with pytest.raises(errors.Unauthenticated):
         fishplate.put(tmp_path / "file", asking.url)
+
+
+def test_a_run_reaches_what_was_found_as_it_was_found(asking: Hosted, tmp_path: Path) -> None:
+    auth = ("ada", "lovelace")
+    found = fishplate.find("arithmetic-test", servers=[asking.url], auth=auth)
+    with fishplate.Run("found", tmp_path / "run") as run:
+        assert run.service(found)(x=1, y=2).result == 3
+        assert run.service(found[0].by_reference())(x=2, y=2).result == 4
+        with pytest.raises(errors.Unauthenticated):
+            run.service(found, auth=("ada", "wrong"))(x=3, y=3)
+        # `run.find` gives URLs, because a journal keeps no passwords.
+        (url,) = run.find("arithmetic-test", [asking.url], auth=auth)
+        assert run.service(url, auth=auth)(x=4, y=4).result == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -88,14 +89,54 @@ def test_calls_that_ended_are_replayed_without_their_servers(starts: Starts, tmp
         hosted.process.kill()
         hosted.process.wait()
         assert work(urls) == first
-        # Also if the workflow calls it where it stands now.
-        assert work({name: "http://127.0.0.1:9/moved" for name in urls}) == first
         with pytest.raises(errors.Unreachable, match="no server answers at"):
             work(urls, is_more=True)
         hosted.start(listen)
         assert work(urls, is_more=True) == [*first, following(1)]
     assert work(urls, is_more=True) == [*first, following(1)]
     assert starts() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_service_that_moved_is_asked_once_what_it_is(starts: Starts, tmp_path: Path) -> None:
+    def work(url: str) -> int:
+        with fishplate.Run("moved", tmp_path / "run", patience=0.3) as run:
+            return int(run.service(url)(starts=starts.path, tag="a", x=1).next)
+
+    services = [SERVICES / "tally.toml"]
+    with Hosted(tmp_path / "first", services, "--allow-private") as before:
+        assert work(before.urls["tally"]) == following(1)
+    with Hosted(tmp_path / "second", services, "--allow-private") as now:
+        moved = now.urls["tally"]
+        now.process.kill()
+        now.process.wait()
+        # Nothing says that it is the same service.
+        with pytest.raises(errors.Unreachable, match="no server answers at"):
+            work(moved)
+        now.start(urlsplit(moved).netloc)
+        assert work(moved) == following(1)
+    assert work(moved) == following(1)
+    assert starts() == {"a": 1}
+
+
+def test_another_service_does_not_give_what_the_first_one_gave(tmp_path: Path) -> None:
+    for name, sign in (("add", "+"), ("mul", "*")):
+        script = f'#!/bin/sh\necho $(($1 {sign} $2))\n'
+        (tmp_path / f"{name}.sh").write_text(script)
+        (tmp_path / f"{name}.sh").chmod(0o755)
+        (tmp_path / f"{name}.toml").write_text(
+            f'command = "./{name}.sh [in val x:int] [in val y:int] > [out file result:int]"\n'
+        )
+
+    def work(url: str) -> int:
+        with fishplate.Run("two", tmp_path / "run") as run:
+            return int(run.service(url)(x=3, y=4).result)
+
+    with Hosted(tmp_path / "server", [tmp_path / "add.toml", tmp_path / "mul.toml"], "--allow-private") as hosted:
+        assert work(hosted.urls["add"]) == 7
+        for _ in range(2):
+            with pytest.raises(errors.JournalMismatch, match=r"was add\(x=3, y=4\) at .*; now it is mul\(x=3, y=4\)"):
+                work(hosted.urls["mul"])
+        assert work(hosted.urls["add"]) == 7
 
 
 def test_a_changed_interface_is_noticed_before_a_call_is_sent(tmp_path: Path) -> None:
@@ -132,6 +173,73 @@ def test_a_changed_interface_is_noticed_before_a_call_is_sent(tmp_path: Path) ->
         # Whoever called it so can call it still.
         exchange("[in val x:int] [in val width:int]", "[input.width]\ndefault = 0\n")
         assert work(2) == [0, 1]
+
+
+def test_what_the_run_never_called_may_change(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+
+    def describe(kind: str, text: str = "") -> None:
+        operations = (("used", "int"), ("unused", kind))
+        tables = (
+            f"[operation.{name}]\ncommand = \"/bin/echo [in val x:{of}] > [out file y:string]\"\n"
+            for name, of in operations
+        )
+        file.write_text(f'documentation = "Zwei Größen{text}"\n' + "".join(tables))
+
+    def work(count: int, **more: int) -> list[str]:
+        with fishplate.Run("part", tmp_path / "run") as run:
+            return [str(run.service(url).used(x=x, **more).y).strip() for x in range(count)]
+
+    describe("int")
+    with Hosted(tmp_path / "server", [file]) as hosted:
+        url, listen = hosted.urls["two"], urlsplit(hosted.url).netloc
+        assert work(1) == ["0"]
+        hosted.process.kill()
+        hosted.process.wait()
+        describe("string")
+        hosted.start(listen)
+        assert work(2) == ["0", "1"]
+        # What the description of then does not know was not called then.
+        with pytest.raises(errors.JournalMismatch, match=r"was two.used\(x=0\) at .*; now it is two.used\(x=..., z=...\)"):
+            work(1, z=1)
+        # A description that is not as it was is not there.
+        kept = tmp_path / "run/values" / contents(tmp_path / "run").descriptions[url]["file"]
+        kept.write_bytes(kept.read_bytes() + b" ")
+        assert work(1) == ["0"]
+        # The locale of who resumes it says nothing about files.
+        code = "import fishplate, sys\nwith fishplate.Run('part', sys.argv[1]) as run:\n    print(run.service(sys.argv[2]).used(x=0).y.strip())\n"
+        plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        assert script(code, tmp_path / "run", url, env=plain).communicate() == ("0\n", "")
+
+
+def test_a_journal_of_before_goes_on_in_the_format_of_now(tmp_path: Path) -> None:
+    def first() -> int:
+        return 8
+
+    journal = tmp_path / "run/journal"
+    journal.parent.mkdir()
+    lines: list[dict[str, object]] = [
+        {"kind": "run", "at": 1.0, "name": "old", "id": "0" * 32, "format": 1},
+        {"kind": "process", "at": 1.0, "pid": 1},
+        {"kind": "value", "at": 1.0, "place": "1", "name": f"value of {first.__qualname__}", "value": 7, "seen": None},
+    ]
+    journal.write_bytes(b"".join(map(_journal._line, lines)))
+
+    with fishplate.Run("old", tmp_path / "run") as run:
+        assert run.value(first) == 7
+    formats = [json.loads(line.split(b" ", 1)[1]).get("format") for line in journal.read_bytes().splitlines()]
+    assert formats == [1, None, None, _journal.FORMAT, None]
+    whole = journal.read_bytes()
+    for record, told in (
+        ({"kind": "process", "at": 2.0, "pid": 1, "format": 3}, "is of format 3; this version reads up to 2"),
+        ({"kind": "later", "at": 2.0, "place": "2"}, "a record of the kind later, which this version does not know"),
+    ):
+        journal.write_bytes(whole + _journal._line(record))
+        with pytest.raises(errors.JournalDamaged, match=told):
+            fishplate.Run("old", tmp_path / "run")
+    journal.write_bytes(_journal._line(lines[0] | {"format": 3}))
+    with pytest.raises(errors.JournalDamaged, match="is of format 3"):
+        fishplate.Run("old", tmp_path / "run")
 
 
 def test_a_file_that_was_put_is_looked_at_again(tally: Hosted, tmp_path: Path) -> None:

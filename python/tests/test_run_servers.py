@@ -11,13 +11,14 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from runs import LONG, Starts, contents, following, script, until
 from server import SERVICES, Hosted
 
 import fishplate
-from fishplate import _reuse, errors
+from fishplate import _report, _reuse, errors
 from fishplate._flow import blocking
 
 
@@ -181,6 +182,23 @@ def test_a_hung_server_does_not_keep_the_others_jobs(tally: Hosted, starts: Star
     assert told == [False, False, True]
 
 
+def test_a_report_does_not_wait_for_a_hung_server(
+    starts: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_report, "ANSWER", 0.2, raising=False)
+    with Hosted(tmp_path / "hung", [SERVICES / "tally.toml"], "--allow-private") as hung:
+        with fishplate.Run("told", tmp_path / "run") as run:
+            run.service(hung.urls["tally"])(starts=starts.path, tag="x", x=1)
+            os.kill(hung.process.pid, signal.SIGSTOP)
+            told = threading.Thread(target=run.report, daemon=True)
+            try:
+                told.start()
+                told.join(LONG)
+                assert not told.is_alive() and (tmp_path / "run/report.html").exists()
+            finally:
+                os.kill(hung.process.pid, signal.SIGCONT)
+
+
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable"])
 def test_a_gateway_that_has_no_server_is_asked_again(tmp_path: Path, status: str) -> None:
     asked: list[bytes] = []
@@ -198,10 +216,11 @@ def test_a_gateway_that_has_no_server_is_asked_again(tmp_path: Path, status: str
         with fishplate.Run("gateway", tmp_path / "run", patience=1) as run:
             with pytest.raises(errors.Unreachable, match="no server answers at"):
                 run.service(f"http://127.0.0.1:{listening.getsockname()[1]}/tally")(x=1)
+        count = len(asked)
         with pytest.raises(errors.NotUnderstood) as caught:
             fishplate.Service(f"http://127.0.0.1:{listening.getsockname()[1]}/tally")
         listening.shutdown(socket.SHUT_RDWR)
-    assert len(asked) > 2 and caught.value.status == int(status[:3])
+    assert count > 1 and caught.value.status == int(status[:3])
 
 
 def test_a_gateway_that_loses_its_server_is_waited_for(tally: Hosted, tmp_path: Path) -> None:
@@ -284,7 +303,8 @@ def test_reuse_takes_no_failures_and_kills_nobody_elses(tally: Hosted, starts: S
     assert (ours.found, found.found, ours.job) == (False, True, found.job)
     job = fishplate.Service(tally.urls["tally"]).job(found.job or "")
     second.send_signal(signal.SIGTERM)
-    second.communicate(timeout=LONG)
+    _, err = second.communicate(timeout=LONG)
+    assert f"its job {found.job} is another run's" in err
     states = [job.state]
     # Who has it ends it, and whoever waits for it begins another one.
     third = begin("three")
@@ -322,6 +342,67 @@ def test_of_two_runs_that_begin_a_reused_call_at_once_one_has_it(
         theirs, ours = (two, one) if tried[1].found else (one, two)
         assert theirs.cancel() == []
         assert ours.cancel() == ["1"]
+
+
+def test_a_reused_job_that_a_killed_workflow_began_is_its_own(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, sys\n"
+        "with fishplate.Run('lost', sys.argv[1], reuse=True) as run:\n"
+        "    run.service(sys.argv[2])(starts=sys.argv[3], tag='k', x=1, pause=600)\n"
+    )
+    process = script(code, tmp_path / "run", tally.urls["tally"], starts.path)
+    until(lambda: starts()["k"])
+    until(lambda: contents(tmp_path / "run").attempts["1"][0].job)
+    process.kill()
+    process.communicate()
+    # As if before the answer.
+    journal = tmp_path / "run/journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(line for line in lines if b'"kind":"accepted"' not in line))
+    with fishplate.Run("lost", tmp_path / "run", reuse=True) as run:
+        step = run.service(tally.urls["tally"]).spawn(starts=starts.path, tag="k", x=1, pause=600)
+        until(lambda: step.job)
+        assert run.cancel() == ["1"]
+    assert fishplate.Service(tally.urls["tally"]).job(step.job or "").wait(timeout=LONG).state == "killed"
+    assert starts() == {"k": 1}
+
+
+def test_a_reused_job_whose_answer_was_lost_is_the_runs_own(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    server = urlsplit(tally.url)
+    lost = threading.Event()
+
+    def pass_on(come: socket.socket, go: socket.socket, is_answer: bool) -> None:
+        with suppress(OSError):
+            while data := come.recv(1 << 16):
+                if is_answer and not lost.is_set():
+                    lost.set()
+                    break
+                go.sendall(data)
+        for one in (come, go):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def relay() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                there = socket.create_connection((server.hostname, server.port))
+                for pair in ((client, there, False), (there, client, True)):
+                    threading.Thread(target=pass_on, args=pair, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=relay, daemon=True).start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/tally"
+        with fishplate.Run("resent", tmp_path / "run", reuse=True) as run:
+            service = run.service(tally.urls["tally"], address=address)
+            step = service.spawn(starts=starts.path, tag="s", x=1, pause=600)
+            until(lambda: step.job and starts()["s"])
+            assert lost.is_set()
+            assert run.cancel() == ["1"]
+            with pytest.raises(errors.RunCancelled):
+                step.result  # noqa: B018
+        listening.shutdown(socket.SHUT_RDWR)
+    assert starts() == {"s": 1}
 
 
 def test_repeatable_functions_are_called_without_jobs(tmp_path: Path) -> None:

@@ -74,10 +74,16 @@ def test_a_report_needs_nothing_else(tally: Hosted, second: Hosted, starts: Star
         run.picture(image, "a dot")
         other = tmp_path / "line.svg"
         other.write_text("<svg xmlns='http://www.w3.org/2000/svg'><!-- a line --></svg>")
+        # Of the same name, in another directory; told twice, it stands there once.
+        twin = tmp_path / "other" / image.name
+        twin.parent.mkdir()
+        twin.write_text("<svg xmlns='http://www.w3.org/2000/svg'><!-- a twin --></svg>")
+        run.report(pictures=twin)
+        run.report(pictures=str(twin))
         page = run.report(pictures=[(other, "a line")]).read_text()
         assert run.transferred[0] < 2 * len(text)
         assert "told: 3 steps done, 1 failed" in repr(run) and "residual 0.01 (3)" in repr(run)
-    assert page.count("src='data:image/svg+xml;base64,") == 2 and "<figcaption>a line</figcaption>" in page
+    assert page.count("src='data:image/svg+xml;base64,") == 3 and "<figcaption>a line</figcaption>" in page
     assert "<script" not in page
     assert ">gzip at " in page and ">sort<title>" in page, "of one on two servers each has a lane"
     assert "residual (logarithmic)" in page and "<figcaption>front</figcaption>" in page

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::Path;
 
-use fishplate_contract::{DataType, Parameter, Verb};
+use fishplate_contract::{DataType, FaultCode, Parameter, Verb};
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 
 use crate::error::Error;
@@ -135,7 +135,7 @@ pub async fn find(
     let Found { services: mut found, mut away } = Found::default();
     for url in servers {
         let listing = match listing::list(url, settings).await {
-            Err(error) if error.is_transient() => {
+            Err(error) if is_away(&error) => {
                 away.push(error);
                 continue;
             }
@@ -152,7 +152,16 @@ pub async fn find(
             let service = match Service::connect_with(&url, settings.clone()).await {
                 Ok(service) => service,
                 // It was removed meanwhile, or may not be called by us.
-                Err(Error::Http { .. } | Error::Fault(_)) => continue,
+                Err(Error::Http { status: 404, .. }) => continue,
+                Err(Error::Fault(fault))
+                    if matches!(fault.code, FaultCode::Unauthenticated | FaultCode::Forbidden) =>
+                {
+                    continue;
+                }
+                Err(error) if is_away(&error) => {
+                    away.push(error);
+                    break;
+                }
                 Err(error) => return Err(error),
             };
             let is_meant = wanted.means(service.description());
@@ -168,10 +177,15 @@ pub async fn find(
             }
         }
     }
-    match away.len() == servers.len() {
+    match found.is_empty() && !away.is_empty() && away.len() == servers.len() {
         true => Err(away.remove(0)),
         false => Ok(Found { services: found, away }),
     }
+}
+
+/// The server does not answer, and the next one may.
+fn is_away(error: &Error) -> bool {
+    error.is_transient() || matches!(error, Error::TimedOut { .. })
 }
 
 /// In what a second interface differs from a first one.

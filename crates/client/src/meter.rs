@@ -12,6 +12,7 @@ pub struct Meter {
     received: AtomicU64,
     to_receive: AtomicU64,
     moved: AtomicU64,
+    tries: AtomicU64,
     trouble: Mutex<Option<String>>,
 }
 
@@ -47,6 +48,11 @@ impl Meter {
         self.moved.load(Relaxed)
     }
 
+    /// How often the request was sent, or begun to be.
+    pub fn tries(&self) -> u64 {
+        self.tries.load(Relaxed)
+    }
+
     /// What went wrong last, while it is waited to try again.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -57,6 +63,7 @@ impl Meter {
     }
 
     pub(crate) fn start(&self, to_send: Option<u64>) {
+        self.tries.fetch_add(1, Relaxed);
         self.sent.store(0, Relaxed);
         self.received.store(0, Relaxed);
         self.to_receive.store(0, Relaxed);

@@ -199,8 +199,8 @@ impl Service {
         self.submit(operation, arguments, options).await.map(|job| job.id)
     }
 
-    /// Starts an operation as a job, and tells whether it was there before, under the same key. One that this call
-    /// began counts as such too if the connection broke and the call was sent again.
+    /// Starts an operation as a job, and tells whether it was there before, under the same key. If the connection broke and
+    /// the call was sent again, nobody can tell: it counts as begun by this call.
     ///
     /// # Errors
     /// See [`Error`].
@@ -211,9 +211,12 @@ impl Service {
         options: &Options,
     ) -> Result<SubmittedJob, Error> {
         let described = self.verb_of(operation, Verb::Spawn)?;
-        let reply = self.ask(described, arguments, options, options.call.key.is_some()).await?;
+        let meter = options.meter.clone().unwrap_or_default();
+        let options = Options { meter: Some(Arc::clone(&meter)), ..options.clone() };
+        let reply = self.ask(described, arguments, &options, options.call.key.is_some()).await?;
         let id = Fields(&reply.outputs).job("job").map_err(|reason| self.bad_answer(reason))?;
-        Ok(SubmittedJob { id, existing: reply.job.is_some_and(|job| job.existing) })
+        let existing = meter.tries() == 1 && reply.job.is_some_and(|job| job.existing);
+        Ok(SubmittedJob { id, existing })
     }
 
     /// Starts an operation as a rank of a communication domain; `arguments` say which.

@@ -86,7 +86,7 @@ pub struct Member {
     /// It left in order (`MPI_Finalize`).
     pub left: bool,
     /// What it told last of what it waits for, and when.
-    pub status: Option<(Instant, RankStatus)>,
+    pub status: Option<(Instant, Arc<RankStatus>)>,
     /// It is connected to us: it runs.
     connected: bool,
     /// Where it may listen; none: on loopback.
@@ -100,11 +100,20 @@ pub struct Member {
 impl Member {
     /// What it does now.
     pub fn known(&self) -> KnownRank {
-        let told = self.status.as_ref().map(|(at, status)| (at.elapsed(), status));
+        let told = self.status.as_ref().map(|(at, status)| (at.elapsed(), &**status));
         let has_ended = self.left || (self.address.is_some() && !self.connected);
         // Not before all has come that it told last, of what it sent.
         KnownRank::new(told, has_ended && !self.reports)
     }
+}
+
+/// What is known of a domain.
+#[derive(Clone, Debug)]
+pub struct DomainView {
+    /// Its ranks that were started here.
+    pub members: BTreeMap<Rank, Member>,
+    /// Where each of its ranks is, for those that were started here, as far as that is known.
+    pub addresses: Vec<Option<Address>>,
 }
 
 /// What `init` is told of the rank that it starts.
@@ -311,33 +320,35 @@ impl Domains {
         self.with(domain, owner, |entry| Ok(entry.members.clone()))
     }
 
-    /// The domains of an owner, with their ranks that were started here.
-    pub fn of(&self, owner: &Principal) -> Vec<(DomainId, BTreeMap<Rank, Member>)> {
+    /// The domains of an owner: how many of their ranks were started here, and how many of these are connected.
+    pub fn of(&self, owner: &Principal) -> Vec<(DomainId, usize, usize)> {
         let all = self.lock();
         let own =
             all.iter().filter(|(_, entry)| entry.owner == *owner && !entry.members.is_empty());
-        let mut own: Vec<_> = own.map(|(id, entry)| (*id, entry.members.clone())).collect();
-        own.sort_by_key(|(id, _)| *id.as_bytes());
+        let connected =
+            |entry: &DomainEntry| entry.members.values().filter(|of| of.connected).count();
+        let own = own.map(|(id, entry)| (*id, entry.members.len(), connected(entry)));
+        let mut own: Vec<_> = own.collect();
+        drop(all);
+        own.sort_by_key(|(id, ..)| *id.as_bytes());
         own
     }
 
-    /// Where each rank of a domain is, for the ranks that were started here, as far as that is known.
+    /// What is known of a domain. Who looks does not use it: it is not kept for that.
     ///
     /// # Errors
     /// It is not here, or another's.
-    pub fn addresses(
-        &self,
-        domain: DomainId,
-        owner: &Principal,
-    ) -> Result<Vec<Option<Address>>, Fault> {
-        self.with(domain, owner, |entry| {
-            Ok(match entry.answer.borrow().as_ref() {
-                Some(Answer { message: ServerMessage::Ranks { addresses, .. }, .. }) => {
-                    addresses.iter().cloned().map(Some).collect()
-                }
-                _ => vec![None; entry.ranks.unwrap_or_default() as usize],
-            })
-        })
+    pub fn look(&self, domain: DomainId, owner: &Principal) -> Result<DomainView, Fault> {
+        let all = self.lock();
+        let entry = all.get(&domain).filter(|entry| entry.owner == *owner);
+        let entry = entry.ok_or_else(|| no_such_domain(domain))?;
+        let addresses = match entry.answer.borrow().as_ref() {
+            Some(Answer { message: ServerMessage::Ranks { addresses, .. }, .. }) => {
+                addresses.iter().cloned().map(Some).collect()
+            }
+            _ => vec![None; entry.ranks.unwrap_or_default() as usize],
+        };
+        Ok(DomainView { members: entry.members.clone(), addresses })
     }
 
     /// Tells the ranks that were started here where all are.

@@ -17,6 +17,7 @@ pub(crate) use escape::{is_space, push_attribute, push_text, unfit};
 pub use namespaces::Namespaces;
 pub(crate) use run::RunHandler;
 pub use run::RunNames;
+pub(crate) use tag::is_ncname;
 pub use tag::{Attribute, StartTag};
 pub(crate) use tokenizer::end_tag_len;
 pub use tokenizer::{Handler, Tokenizer};

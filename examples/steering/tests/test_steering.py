@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import fishplate
 import pytest
 
 HERE = Path(__file__).resolve().parents[1]
@@ -49,6 +52,26 @@ def test_ends_are_set_while_it_runs(script: str, python: list[str | Path], heat:
     assert len(states) == 3 and all(states), steered.stdout
     steps, ends, means = zip(*(map(float, state.groups()) for state in states if state), strict=True)
     assert ends == (-50, 0, 0)
-    # It computed on between two orders, and each changed what came out: first it was heated, then cooled, then left alone.
+    # It computed on between two orders, and the first changed what came out: it was heated before, and cooled then.
     assert steps[0] < steps[1] < steps[2] and said == f"stopped after {steps[2]:.0f} steps\n"
-    assert means[0] > 0 and means[1] < means[0] and means[2] != means[1]
+    assert means[0] > 0 and means[1] < means[0]
+
+
+def test_an_order_may_have_any_length(heat: Path, tmp_path: Path) -> None:
+    endpoints = tmp_path / "ranks.json"
+    run = [BINARY, "run", "-n", "2", "--timeout", f"{PATIENCE}s", "--transport", "soap", "--endpoints", endpoints, heat]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            while not endpoints.exists():
+                assert running.poll() is None, running.communicate()
+                time.sleep(0.01)
+            told = json.loads(endpoints.read_text())
+            rank = fishplate.Service(told["ranks"][0], auth=told["credential"])
+            for number, (tag, data) in enumerate([(1, b"no double"), (2, b"stop, please")], 1):
+                rank.store(domain=told["domain"], client="test", sequence=number, fromRank=0, toRank=0, tag=tag, data=data)
+                state = rank.receive(domain=told["domain"], source=0, tag=3, wait=60).data.bytes()
+                assert struct.unpack("=3d", state)[1] == 100  # as it was
+            said, errors = running.communicate(timeout=PATIENCE)
+        finally:
+            running.terminate()
+    assert running.returncode == 0 and said.startswith("stopped after "), errors

@@ -36,13 +36,16 @@ def passes(error: Exception) -> bool:
 class Endpoint:
     """A service at one address. Its description is kept in the journal, so that calls that ended are replayed without it."""
 
-    def __init__(self, url: str, settings: Settings, journal: Journal) -> None:
+    def __init__(self, url: str, settings: Settings, journal: Journal, wsdl_url: str | None = None) -> None:
         self.url = url
+        # Where its description is asked for.
+        self._wsdl_url = wsdl_url or url
         self.server = urlsplit(url).netloc
         self.settings = settings
         self._journal = journal
         self._service: AsyncService | None = None
-        self._is_asked = False
+        # It has told its description to this process.
+        self.is_asked = False
         # Operations that are functions of the server, declared repeatable: it makes no jobs of their calls, whatever
         # the key (docs/decisions/0006).
         self.repeatable: set[str] = set()
@@ -62,29 +65,32 @@ class Endpoint:
         """Whether its description is here, or was kept when the run was there before. Nothing is asked."""
         kept = self._journal.contents.descriptions.get(self.url)
         if self._service is None and kept is not None:
-            try:
-                wsdl: str = yield Blocking((self._journal.files / kept["file"]).read_text)
-            except FileNotFoundError:
+            wsdl: str | None = yield Blocking(lambda: _stored.kept_text(kept["file"], self._journal.files))
+            if wsdl is None:
                 return False
             native = _native.Service.open(self.url, wsdl, kept["wsdl_url"], **self.settings)
             self._service = AsyncService(native)
         return self._service is not None
 
+    def asked(self) -> _native.Task[_native.Service]:
+        """Asks for its description."""
+        return _native.Service.connect(self._wsdl_url, **self.settings)
+
     def connected(self) -> Flow[None]:
         """Asks for its description, once in a process, before a call is sent.
 
         # Errors
-        `JournalMismatch` if calls as they were made before cannot be made any more.
+        `JournalMismatch` if calls as they were made in this run cannot be made any more.
         """
-        if self._is_asked:
+        if self.is_asked:
             return
-        native: _native.Service = yield _native.Service.connect(self.url, **self.settings)
+        native: _native.Service = yield self.asked()
         if not native.ours:
             raise ArgumentError(
                 f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again"
             )
         is_known = yield from self.described_before()
-        if is_known and (broken := differing(self.native, native)):
+        if is_known and (broken := differing(self.native, native, self._called())):
             raise JournalMismatch(
                 f"{self.url} takes or gives something else than before in this run: {broken}. Serve the changed "
                 "service under another name, or begin another run; with reuse=True that takes over what is the same"
@@ -93,7 +99,14 @@ class Endpoint:
             file = yield from _stored.stored_text(native.wsdl, self._journal.files)
             self._journal.append("described", url=self.url, wsdl_url=native.wsdl_url, file=file)
         self._service = AsyncService(native)
-        self._is_asked = True
+        self.is_asked = True
+
+    def _called(self) -> set[str]:
+        """Operations that the run has called here."""
+        name = self.native.name
+        tried = self._journal.contents.attempts.values()
+        calls = {attempt.call for attempts in tried for attempt in attempts if attempt.url == self.url}
+        return {"call" if call == name else call.removeprefix(f"{name}.") for call in calls}
 
     def is_there(self) -> Flow[bool]:
         """Whether somebody listens there; nothing is sent."""
@@ -117,9 +130,13 @@ class Endpoint:
         return self._service._described(operation)
 
 
-def differing(one: _native.Service, other: _native.Service) -> str:
-    """In what another service cannot be called in the place of one; nothing if it can."""
-    return "; ".join(str(found) for found in one.differences(other) if found.breaks)
+def differing(one: _native.Service, other: _native.Service, operations: set[str] | None = None) -> str:
+    """In what another service cannot be called in the place of one, at all or in these operations; nothing if it can."""
+    return "; ".join(
+        str(found)
+        for found in one.differences(other)
+        if found.breaks and (operations is None or found.operation in operations)
+    )
 
 
 def same(one: Endpoint, other: Endpoint) -> None:

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from . import _native
 from ._flow import blocking
-from ._service import BaseService, Service, Settings
+from ._service import BaseService, Service, Settings, _Options
 from .errors import NotFound
 
 
@@ -31,7 +31,11 @@ def find(wanted: str, servers: str | Iterable[str], **settings: Unpack[Settings]
         for native, differences in found
         if any(one.breaks for one in differences)
     ]
-    services = [Service._of(native) for native, differences in found if not any(one.breaks for one in differences)]
+    services = [
+        Service._of(native, _Options(), settings)
+        for native, differences in found
+        if not any(one.breaks for one in differences)
+    ]
     if not services:
         raise NotFound("; ".join([f"no service of {', '.join(listed)} is {wanted}", *told, *away]))
     return services

@@ -11,7 +11,8 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from .errors import ArgumentError
+from . import _native
+from .errors import ArgumentError, Timeout
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -58,6 +59,17 @@ async def awaiting(flow: Flow[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def within(seconds: float, task: _native.Task[T]) -> T:
+    """What a task gives in so much time; else `Timeout`."""
+    until = time.monotonic() + seconds
+
+    def look() -> None:
+        if time.monotonic() > until:
+            raise Timeout(f"no answer within {seconds:g} s")
+
+    return task.wait(look)
 
 
 class Sleep:

@@ -100,8 +100,10 @@ class Contents:
 
     def take(self, record: dict[str, Any]) -> None:
         """What a record adds."""
-        kind, place = record["kind"], record.get("place", "")
-        getattr(self, f"_{kind}")(place, record)
+        take = getattr(self, f"_{record['kind']}", None)
+        if take is None:
+            raise JournalDamaged(f"it has a record of the kind {record['kind']}, which this version does not know")
+        take(record.get("place", ""), record)
 
     def last(self, place: str) -> Attempt | None:
         """The last attempt of a place."""
@@ -206,7 +208,8 @@ class Journal:
         if not self.contents.id:
             self.append("run", name=name, id=secrets.token_hex(16), format=FORMAT)
             sync_directory(directory)
-        self.append("process", pid=os.getpid())
+        # What follows is of this format, whatever stands before.
+        self.append("process", pid=os.getpid(), format=FORMAT)
 
     def _claim(self, name: str) -> int:
         held = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -298,9 +301,12 @@ def read(path: Path) -> tuple[Contents, int]:
                 raise JournalDamaged(f"{path} is damaged at byte {whole}, and not only torn at its end: give back a "
                                      "copy of it, or begin another run")
             break
-        if record["kind"] == "run" and record["format"] > FORMAT:
+        if record.get("format", 0) > FORMAT:
             raise JournalDamaged(f"{path} is of format {record['format']}; this version reads up to {FORMAT}")
-        contents.take(record)
+        try:
+            contents.take(record)
+        except JournalDamaged as error:
+            raise JournalDamaged(f"{path}: {error}") from None
         whole = end
     return contents, whole
 

@@ -15,13 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from . import _native, _stored
+from . import _stored
+from ._flow import within
 from ._journal import Attempt, Contents
 from ._progress import counted, human
-from .errors import Error
+from .errors import Error, Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._run import Run
+
+ANSWER = 10.0
+"""Seconds within which a server answers; then it is not asked any more."""
 
 ASKED_AT_ONCE = 8
 """Servers' answers that are waited for at once."""
@@ -59,13 +63,18 @@ def ask_used(run: Run) -> None:
     ]
     for url in {attempt.url for attempt in asked}:
         try:
-            services[url] = _native.Service.connect(url, **run._settings.get(url, {})).wait()
+            services[url] = within(ANSWER, run._endpoint(url).asked())
         except (Error, OSError):
             continue
 
     def ask(attempt: Attempt) -> dict[str, Any] | None:
+        if attempt.url not in services:
+            return None
         try:
-            told = services[attempt.url].status(attempt.job or "").wait()
+            told = within(ANSWER, services[attempt.url].status(attempt.job or ""))
+        except (Timeout, Unreachable):
+            services.pop(attempt.url, None)
+            return None
         except (Error, OSError):
             return None
         names = ("started", "ended", "cpu_seconds", "max_memory", "transfers")

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import datetime, timezone
 from functools import partial
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -29,7 +30,7 @@ from ._branch import Branch, Branches
 from ._data import Reference, handle
 from ._endpoint import Endpoint
 from ._find import find
-from ._flow import blocking
+from ._flow import blocking, within
 from ._job import FINAL
 from ._journal import Attempt, Journal
 from ._move import _put
@@ -99,9 +100,8 @@ class Run:
         self._live: dict[str, Step] = {}
         self._left: dict[str, Step] = {}
         self._digests: dict[str, str] = {}
-        # Of each URL; they may hold a password, so the journal has none.
-        self._settings: dict[str, Settings] = {}
-        self._gone: dict[str, Endpoint] = {}
+        # Of each URL. Settings may hold a password, so the journal has none.
+        self._endpoints: dict[str, Endpoint] = {}
         self._places: dict[str, Slots] = {}
         self._defaults = (at_once, retries, reuse)
         self._lock = threading.RLock()
@@ -122,12 +122,13 @@ class Run:
         reuse: bool | None = None,
         **settings: Unpack[Settings],
     ) -> RunService:
-        """The service at a URL, or one that `find` gave, called through the run. Of several with the same interface the first answers that is
-        there, and a call that failed is tried again at the next. Nothing is asked before the first call.
+        """The service at a URL, or one that `fishplate.find` gave, called through the run. Of several with the same
+        interface the first answers that is there, and a call that failed is tried again at the next. Nothing is asked
+        before the first call. A `Service` is reached with its own settings, where none are given here.
 
         `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
         """
-        return RunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
+        return RunService(self, self._given(url, settings), _Options(), self._told(at_once, retries, reuse))
 
     def async_service(
         self,
@@ -139,30 +140,36 @@ class Run:
         **settings: Unpack[Settings],
     ) -> AsyncRunService:
         """The same as `service`, for `await`."""
-        return AsyncRunService(self, self._endpoints(url, settings), _Options(), self._told(at_once, retries, reuse))
+        return AsyncRunService(self, self._given(url, settings), _Options(), self._told(at_once, retries, reuse))
 
     def find(self, wanted: str, servers: str | Iterable[str], **settings: Unpack[Settings]) -> list[str]:
         """URLs of the services that `fishplate.find` finds, looked for once in the run: it goes on with them though
-        servers are away then."""
+        servers are away then, or others are given. The journal keeps no passwords, so `auth` is given to `service` again."""
         listed = [servers] if isinstance(servers, str) else list(servers)
         seek = lambda: [service.url for service in find(wanted, listed, **settings)]  # noqa: E731
         urls: list[str] = self._once("value", f"find {wanted}", seek)
         return urls
 
-    def _endpoints(self, url: Addresses, settings: Settings) -> list[Endpoint]:
+    def _given(self, url: Addresses, settings: Settings) -> list[Endpoint]:
         listed = [url] if isinstance(url, (str, BaseService)) else list(url)
-        urls = [one if isinstance(one, str) else one.url for one in listed]
-        if not urls:
+        if not listed:
             raise ValueError("a service has at least one URL")
-        self._settings |= dict.fromkeys(urls, settings)
-        return [Endpoint(one, settings, self._journal) for one in urls]
+        found = []
+        for one in listed:
+            if isinstance(one, str):
+                endpoint = Endpoint(one, settings, self._journal)
+            else:
+                endpoint = Endpoint(one.url, {**one._settings, **settings}, self._journal, one._remote.wsdl_url)
+            with self._lock:
+                if endpoint.settings or endpoint.url not in self._endpoints:
+                    self._endpoints[endpoint.url] = endpoint
+            found.append(endpoint)
+        return found
 
-    def _before(self, url: str) -> Endpoint:
-        """What was called at a URL before, from where it may have moved."""
+    def _endpoint(self, url: str) -> Endpoint:
+        """A service at a URL, reached as whoever called it last with settings reached it."""
         with self._lock:
-            if url not in self._gone:
-                self._gone[url] = Endpoint(url, self._settings.get(url, {}), self._journal)
-            return self._gone[url]
+            return self._endpoints.get(url) or Endpoint(url, {}, self._journal)
 
     def reopen(self) -> None:
         """Has all calls that failed be made anew, also those from whose failure the workflow went on; before the first
@@ -294,7 +301,9 @@ class Run:
 
     def picture(self, path: str | os.PathLike[str], caption: str = "") -> None:
         """An image (PNG, JPEG, SVG) for the report; it is copied."""
-        name = f"picture-{Path(path).name}"
+        # Of two with the same name both stay.
+        digest = sha256(Path(path).read_bytes()).hexdigest()
+        name = f"picture-{digest[:16]}{Path(path).suffix}"
         shutil.copyfile(path, self.directory / name)
         if (caption, name) not in self._journal.contents.pictures:
             self._journal.append("picture", caption=caption, file=name)
@@ -303,11 +312,11 @@ class Run:
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        pictures: Iterable[str | os.PathLike[str] | tuple[str | os.PathLike[str], str]] = (),
+        pictures: str | os.PathLike[str] | Iterable[str | os.PathLike[str] | tuple[str | os.PathLike[str], str]] = (),
     ) -> Path:
         """Writes what was done when and by whom into one HTML file, `report.html` in the run's directory if nothing else
-        is said; the servers are asked what their programs used. `pictures`: images, each alone or with its caption."""
-        for one in pictures:
+        is said; the servers are asked what their programs used. `pictures`: one image, or several, each alone or with its caption."""
+        for one in [pictures] if isinstance(pictures, (str, os.PathLike)) else pictures:
             self.picture(*(one if isinstance(one, tuple) else (one,)))
         self._note_moved()
         target = self.directory / "report.html" if path is None else Path(path)
@@ -357,30 +366,29 @@ class Run:
         step, job = self._live.get(attempt.place) or self._left.get(attempt.place), attempt.job
         server = urlsplit(attempt.url).netloc
         if attempt.found:
-            return None, None  # Somebody else's, who may wait for it.
+            return None, f"its job {job} is another run's, who may wait for it"
         if server in hung:
             return None, "its server does not answer"
         try:
             if step is not None and step._endpoint is not None:
                 native = step._endpoint.native
             else:
-                connecting = _native.Service.connect(attempt.url, **self._settings.get(attempt.url, {}))
-                native = _within(KILL, connecting)
+                native = within(KILL, self._endpoint(attempt.url).asked())
             if job is None and step is not None and step._is_shared:
                 return None, "it may be another run's"
             if job is None and step is not None and step._again is not None:
                 # Whether it arrived or not: now it is there, under its key, and is ended.
-                job, _ = _within(KILL, step._again())
+                job, _ = within(KILL, step._again())
                 self._journal.append("accepted", place=attempt.place, job=job)
             elif job is None and step is not None:
                 return "killed", None  # It was not sent, and will not be.
             if job is None:
                 return None, "the workflow was killed before it knew its job"
             try:
-                return _within(KILL, native.kill(job))[0], None
+                return within(KILL, native.kill(job))[0], None
             except Timeout:
                 # The answer waits for the end of the program, which may take its time.
-                state = _within(KILL, native.status(job))["state"]
+                state = within(KILL, native.status(job))["state"]
                 return "killed" if state not in FINAL else state, None
         except (Timeout, Unreachable) as error:
             hung.add(server)
@@ -444,17 +452,6 @@ class Run:
 
 def _listed(seen: dict[str, Any] | None) -> str:
     return ", ".join(f"{name} {value}" for name, value in (seen or {}).items())
-
-
-def _within(seconds: float, task: _native.Task[S]) -> S:
-    """What a task gives in so much time."""
-    until = time.monotonic() + seconds
-
-    def look() -> None:
-        if time.monotonic() > until:
-            raise Timeout(f"no answer within {seconds:g} s")
-
-    return task.wait(look)
 
 
 def _at_least_one(at_once: int) -> None:

@@ -14,7 +14,7 @@ from ._journal import Attempt
 from ._result import Result
 from ._service import Outputs, _Options
 from ._step import FIRST_PAUSE, LONGEST_PAUSE, Step
-from .errors import Error, Timeout, Unreachable
+from .errors import Error, JournalMismatch, Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -75,8 +75,9 @@ class BaseRunService:
         """The address that is called: where the call's job is, else the first that answers after one that failed."""
         candidates = self._endpoints
         if past is not None and past.is_settled:
-            # Nothing is asked but what it takes and gives; it may have stood at another address.
-            for endpoint in (self._run._before(past.url), *candidates):
+            # As it was described at the address then, or else at one where it stands now; nobody is asked. What was
+            # described at other addresses only may be another service.
+            for endpoint in sorted(candidates, key=lambda one: one.url != past.url):
                 if (yield from endpoint.described_before()):
                     return endpoint
         if past is not None and past.is_open:
@@ -94,6 +95,10 @@ class BaseRunService:
                 except (Error, OSError) as error:
                     if isinstance(error, Timeout) or passes(error):
                         continue
+                    # A job that is known is not sent again: it is asked for by its ID.
+                    is_known = past is not None and past.is_open and past.job and past.url == endpoint.url
+                    if isinstance(error, JournalMismatch) and is_known:
+                        return endpoint
                     raise
                 for other in self._endpoints:
                     if other.is_described and other is not endpoint:

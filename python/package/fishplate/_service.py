@@ -231,11 +231,13 @@ class BaseService:
 
     _remote: _native.Service
     _options: _Options
+    _settings: Settings
     _operations: dict[str, _native.Operation]
 
-    def _init(self, native: _native.Service, options: _Options) -> None:
+    def _init(self, native: _native.Service, options: _Options, settings: Settings) -> None:
         self._remote = native
         self._options = options
+        self._settings = settings
         self._operations = {operation.name: operation for operation in native.operations}
         self.__doc__ = _show.service_text(native)
 
@@ -331,7 +333,7 @@ class Service(BaseService):
     """
 
     def __init__(self, url: str, **settings: Unpack[Settings]) -> None:
-        self._init(blocking(_connect(url, settings)), _Options())
+        self._init(blocking(_connect(url, settings)), _Options(), settings)
 
     def options(
         self,
@@ -362,12 +364,12 @@ class Service(BaseService):
         return self.options(outputs=chosen)
 
     def _as(self, options: _Options) -> Service:
-        return self._of(self._remote, options)
+        return self._of(self._remote, options, self._settings)
 
     @classmethod
-    def _of(cls, native: _native.Service, options: _Options | None = None) -> Service:
+    def _of(cls, native: _native.Service, options: _Options, settings: Settings) -> Service:
         made = cls.__new__(cls)
-        made._init(native, options or _Options())
+        made._init(native, options, settings)
         return made
 
     def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
@@ -410,13 +412,13 @@ class AsyncService(BaseService):
     >>> result = await svc(geometry=Path("pipe.geo"), size=0.5)
     """
 
-    def __init__(self, native: _native.Service, options: Any = None) -> None:
-        self._init(native, options or _Options())
+    def __init__(self, native: _native.Service, options: Any = None, settings: Settings | None = None) -> None:
+        self._init(native, options or _Options(), settings or {})
 
     @classmethod
     async def connect(cls, url: str, **settings: Unpack[Settings]) -> AsyncService:
         """The service at a URL."""
-        return cls(await awaiting(_connect(url, settings)))
+        return cls(await awaiting(_connect(url, settings)), settings=settings)
 
     def options(
         self,
@@ -428,7 +430,7 @@ class AsyncService(BaseService):
         progress: Progress = None,
     ) -> AsyncService:
         """See `Service.options`."""
-        return AsyncService(self._remote, self._with(outputs, session, key, timeout, progress))
+        return AsyncService(self._remote, self._with(outputs, session, key, timeout, progress), self._settings)
 
     def by_reference(self, *outputs: str) -> AsyncService:
         """See `Service.by_reference`."""

@@ -20,7 +20,7 @@ from ._journal import Attempt
 from ._result import Result
 from ._service import _Options
 from ._values import BINARY, Given, given, received, spelled
-from .errors import ConnectionLost, Error, Fault, JournalMismatch, NotUnderstood, Timeout, Unreachable
+from .errors import ArgumentError, ConnectionLost, Error, Fault, JournalMismatch, NotUnderstood, Timeout, Unreachable
 
 if TYPE_CHECKING:
     from ._endpoint import Endpoint
@@ -40,6 +40,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
 FIRST_QUESTION, LONGEST_QUESTION = 0.005, 5.0
 """Seconds between two questions whether a job has ended; they grow by half."""
+
+SPENT = ("failed", "killed")
+"""States of somebody else's job in which its key gives nothing, and the next is tried. One of which nobody knows the outcome
+is not among them: its program may have done its work."""
 
 SENT_AGAIN = 16 << 10
 """Bytes of inputs with which a job is waited for by its call; with more it is asked for by its ID."""
@@ -162,19 +166,29 @@ class Step:
                 # The workflow came no further: it was mended, or the server was.
                 past = replace(past, reopened=True)
         endpoint = yield from self._service._connected(past)
-        described = endpoint.described(self._operation)
-        # Names in any order are the same call; values of one name keep theirs.
-        prepared = sorted((yield from given(described, self._arguments)), key=lambda one: one[0])
+        try:
+            described = endpoint.described(self._operation)
+            # Names in any order are the same call; values of one name keep theirs.
+            prepared = sorted((yield from given(described, self._arguments)), key=lambda one: one[0])
+        except ArgumentError as error:
+            if past is None or not past.is_settled:
+                raise
+            # The description may be that of then. What does not fit it, is not what was called.
+            now = ".".join(filter(None, (endpoint.native.name, self._operation)))
+            now = f"{now}({', '.join(f'{name}=...' for name in self._arguments)})"
+            was = _stored.shown(past.call, past.inputs)
+            raise self._mismatch(was, past.where, past.begun, now) from error
         inputs = []
         for name, label, raw in prepared:
             inputs.append([name, label, (yield from _stored.identity(name, raw))])
         call = endpoint.native.name if described.name == "call" else f"{endpoint.native.name}.{described.name}"
         if self._place in contents.values:
             value = contents.values[self._place]
-            raise self._mismatch(value["name"], "", value["at"], call, inputs)
+            raise self._mismatch(value["name"], "", value["at"], _stored.shown(call, inputs))
         if past is not None and not past.cancelled and not past.reopened:
             if (past.call, past.inputs) != (call, inputs):
-                raise self._mismatch(_stored.shown(past.call, past.inputs), past.where, past.begun, call, inputs)
+                was, now = _stored.shown(past.call, past.inputs), _stored.shown(call, inputs)
+                raise self._mismatch(was, past.where, past.begun, now)
             if past.fault is not None:
                 raise errors._failure(**past.fault)
         outputs: Given | None = None
@@ -198,11 +212,11 @@ class Step:
             return None
         return outputs
 
-    def _mismatch(self, was: str, where: str, begun: float, call: str, inputs: list[Any]) -> JournalMismatch:
+    def _mismatch(self, was: str, where: str, begun: float, now: str) -> JournalMismatch:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(begun))
         return JournalMismatch(
             f"step {self._place} of run {self._run.name} was {was} at {where + ', ' if where else ''}{at}; now it is "
-            f"{_stored.shown(call, inputs)} at {self._where}. The workflow was changed under the run, or does not do "
+            f"{now} at {self._where}. The workflow was changed under the run, or does not do "
             "the same each time: take what changes by itself from run.value(...), run.now() or run.random(), and "
             "begin a changed workflow as another run; with reuse=True that takes over what is the same"
         )
@@ -290,7 +304,11 @@ class Step:
         key = _reuse.shortened(key)
         options: dict[str, Any] = {"outputs": choices, "timeout": timeout}
 
+        sent = 0
+
         def spawn() -> _native.Task[tuple[str, bool]]:
+            nonlocal sent
+            sent += 1
             return native.spawn(described.name, prepared, key=key, outputs=choices, timeout=timeout)
 
         def call() -> _native.Task[tuple[Given, str | None]]:
@@ -305,8 +323,9 @@ class Step:
         if made.job is None:
             try:
                 made.job, existing = yield from self._patient(spawn)
-                # Of two that begin it at the same moment one is told so.
-                made.found = existing and content is not None
+                # Of two that begin it at the same moment one is told so. Sent twice, also from a killed process, it
+                # may have found what it made itself.
+                made.found = existing and content is not None and not is_known and sent == 1
                 is_ours = not made.found
             except errors.KeyConflict as conflict:
                 if conflict.job is None:
@@ -321,9 +340,12 @@ class Step:
                         "begin another run"
                     ) from conflict
                 # The same data at another address: by its digest it is the same call.
-                made.job, made.found, is_ours = conflict.job, content is not None, False
+                made.job, is_ours = conflict.job, False
+                made.found = content is not None and not is_known and sent == 1
             self._run._journal.append("accepted", place=self._place, job=made.job, found=made.found)
-        elif (yield from self._patient(lambda: native.status(made.job or "")))["state"] in FINAL:
+        elif not endpoint.is_asked or (
+            (yield from self._patient(lambda: native.status(made.job or "")))["state"] in FINAL
+        ):
             is_ours = False
         if is_ours and sum(_stored.size(raw) for _, _, raw in prepared) <= SENT_AGAIN:
             with suppress(errors.KeyConflict):
@@ -332,10 +354,10 @@ class Step:
                     endpoint.repeatable.add(described.name)
                 return outputs  # type: ignore[no-any-return]
         pause = FIRST_QUESTION
-        while (yield from self._patient(lambda: native.status(made.job or "")))["state"] not in FINAL:
+        while (state := (yield from self._patient(lambda: native.status(made.job or "")))["state"]) not in FINAL:
             yield Sleep(pause)
             pause = min(pause * 1.5, LONGEST_QUESTION)
-        if made.found and (yield from self._patient(lambda: native.status(made.job or "")))["state"] != "done":
+        if made.found and state in SPENT:
             raise _Spent
         results = lambda: native.results(described.name, made.job or "", **options)  # noqa: E731
         return (yield from self._patient(results))[0]  # type: ignore[no-any-return]

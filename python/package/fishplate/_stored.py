@@ -52,6 +52,15 @@ def stored_text(text: str, files: Path) -> Flow[str]:
     return name
 
 
+def kept_text(name: str, files: Path) -> str | None:
+    """A text that was stored, if it is there as it was."""
+    try:
+        data = (files / name).read_bytes()
+    except FileNotFoundError:
+        return None
+    return data.decode() if sha256(data).hexdigest() == name else None
+
+
 def _kept(made: Path) -> str:
     """A file under the name of its digest, on the disk."""
     with made.open("rb") as file:

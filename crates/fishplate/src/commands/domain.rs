@@ -157,7 +157,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
                 how: args.how.clone(),
             };
             soap_if_told(run.how.endpoints.as_deref(), run.transport)?;
-            running::run(run, output)
+            Ok(running::run(run, output)?.code.into())
         }
         DomainCommand::Status(args) => {
             run_interruptible(&[], status::status(args, output)).map(Into::into)

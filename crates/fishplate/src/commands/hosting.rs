@@ -41,7 +41,7 @@ pub(crate) struct HostingArgs {
     /// Offer no sessions: leave out the service `session`
     #[arg(long)]
     no_sessions: bool,
-    /// Fetch data from private networks and from this machine too
+    /// Fetch data from private networks and from this machine too; the service `domain-manager` calls servers there then
     #[arg(long)]
     allow_private: bool,
     /// Fetch data from this private network too, such as lab=10.1.0.0/16; may stand several times

@@ -107,7 +107,7 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
     if !args.hosts.is_empty() {
         let run = on_hosts(args)?;
         soap_if_told(run.how.endpoints.as_deref(), run.transport)?;
-        return running::run(run, output);
+        return Ok(running::run(run, output)?.code.into());
     }
     let mut how = args.how;
     let endpoints = how.endpoints.take();

@@ -122,7 +122,8 @@ pub(crate) struct ServeArgs {
     /// may stand several times: they are tried in this order [default: those at which the server listens]
     #[arg(long, value_name = "ADDRESS")]
     rank_address: Vec<IpAddr>,
-    /// PEM file of authorities that this server and its ranks trust, beside the system's, where they reach other servers
+    /// PEM file of authorities that this server and its ranks trust, beside the system's, where they reach other servers;
+    /// the service `domain-manager` trusts these alone
     #[arg(long, value_name = "FILE")]
     rank_ca: Option<PathBuf>,
     /// Be reached through this server, if nobody can dial this one: `https://HOST/.../sites/NAME`, which becomes the

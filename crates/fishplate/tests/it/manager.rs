@@ -148,6 +148,26 @@ fn it_logs_in_with_what_the_caller_gives_and_tells_nobody() {
 }
 
 #[test]
+fn a_rank_that_fails_leaves_the_summary_and_the_results_of_the_others() {
+    let fails = "until [ -e DIR/go ]; do sleep 0.05; done; exit 7";
+    let description = "name = 'test'\ncommand = './program'\n[ranks]\nmax = 1\n";
+    let (one, two, user) = (copying(&[]), Server::of_file(fails, description), User::new());
+    let manager = manager(&["--allow-private"]);
+    let failing = format!("[[instances]]\nservice = '{}'\nranks = 1\n", two.url());
+    user.write("domain.toml", instances(&[&one], "x=1") + &failing);
+    let job = user.succeed(&["spawn", manager.url(), "file:domain.toml"]).trim().to_owned();
+    until("the other has ended", || states(&user, &one) == ["done"]);
+    std::fs::write(two.path("go"), "").unwrap();
+    user.succeed(&["wait", manager.url(), &job]);
+    user.succeed(&["results", manager.url(), &job, "out:results=out", "out:summary"]);
+    assert_eq!(user.read("out/0/y"), b"1");
+    assert!(!user.path("out/1").exists());
+    let summary: Value = serde_json::from_slice(&user.read("summary")).unwrap();
+    assert_eq!((&summary["exitCode"], &summary["failedRank"]), (&json!(7), &json!(1)), "{summary}");
+    assert!(summary["cause"].as_str().is_some_and(|why| why.contains(two.url())), "{summary}");
+}
+
+#[test]
 fn ranks_that_write_much_do_not_fill_its_log() {
     let lines = "head -c 6000000 /dev/zero | tr '\\0' 'x' | fold -w 999";
     let description = "name = 'test'\ncommand = './program'\n[ranks]\nmax = 1\n";

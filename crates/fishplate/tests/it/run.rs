@@ -140,7 +140,13 @@ impl User {
 
     /// Starts a command and lets it run.
     pub(crate) fn start(&self, words: &[&str]) -> Child {
+        self.start_in(&[], words)
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) fn start_in(&self, variables: &[(&str, &str)], words: &[&str]) -> Child {
         let mut command = self.command("fishplate", words);
+        command.envs(variables.iter().copied());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 }

@@ -195,7 +195,7 @@ fn hear(
                 *member = Peer::Reporting(domain, rank, longest_line(ranks));
             }
             (Some(ClientMessage::Status(status)), Peer::Reporting(domain, rank, _)) => {
-                let told = Some((Instant::now(), status));
+                let told = Some((Instant::now(), Arc::new(status)));
                 domains.note(domain, rank, |member| member.status = told);
             }
             (Some(ClientMessage::Leave), Peer::Joined(domain, rank)) => domains.leave(domain, rank),

@@ -194,6 +194,24 @@ async fn a_domain_is_its_owners() {
 }
 
 #[tokio::test]
+async fn who_looks_at_a_domain_does_not_use_it() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let (ada, domain) = (Principal::named("ada"), new(1, 0).domain);
+    domains.open(domain, &ada).unwrap();
+    domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
+    let used = || domains.lock()[&domain].used;
+    let before = used();
+    let view = domains.look(domain, &ada).unwrap();
+    assert_eq!((view.members.len(), view.addresses, used()), (1, vec![None; 2], before));
+    assert_eq!((domains.of(&ada), used()), (vec![(domain, 1, 0)], before));
+    let bob = Principal::named("bob");
+    assert!(domains.look(domain, &bob).is_err() && domains.of(&bob).is_empty());
+    domains.members(domain, &ada).unwrap();
+    assert!(used() > before);
+}
+
+#[tokio::test]
 async fn a_rank_that_is_not_started_is_withdrawn() {
     let data = tempfile::tempdir().unwrap();
     let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);

@@ -107,7 +107,9 @@ where
             let body = Incoming::new(body, &host.settings);
             post(host, entry, &parts, body, sender).await
         }
-        ("" | METRICS | QUOTA, _) | (_, Some(_)) => not_allowed("GET to read and POST to call"),
+        ("" | METRICS | QUOTA, _) | (_, Some(_)) => {
+            not_allowed("GET to read and POST to call", "GET, HEAD, POST")
+        }
         (name, None) if parts.method == Method::POST => {
             unknown_service(host, name, &parts, &principal)
         }
@@ -217,9 +219,11 @@ pub(super) fn service_of<'r, B>(host: &Host, request: &'r Request<B>) -> &'r str
 /// The answer to a request of which it is not known who sent it, or who may not send it, or that is not taken any more:
 /// in the form of what was asked for, unread.
 pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Fault) -> HttpResponse {
-    let data = data::DataResource::of(below(host, asked.uri.path())).is_some();
-    let mut reply = if data {
+    let name = below(host, asked.uri.path());
+    let mut reply = if data::DataResource::of(name).is_some() {
         data::problem::reply(fault, &asked.headers)
+    } else if DomainPage::of(name).is_some() {
+        refused_page(host, fault)
     } else if asked.method == Method::POST {
         refused(asked, None, fault)
     } else {
@@ -423,17 +427,18 @@ async fn domain_page(
             return text(200, "text/javascript; charset=utf-8", domain_html::SCRIPT.to_owned());
         }
         (DomainPage::Domain(id), &Method::GET | &Method::HEAD) => {
-            domain_html::domain(host, caller, id)
+            domain_html::domain(host, caller, id).await
         }
         (DomainPage::Domain(id), &Method::POST) => domain_html::end(host, caller, id).await,
-        _ => return not_allowed("GET to look and POST to end it"),
+        (DomainPage::Script, _) => return not_allowed("GET to read", "GET, HEAD"),
+        _ => return not_allowed("GET to look and POST to end it", "GET, HEAD, POST"),
     };
     let mut reply = match made {
         Ok(html) => page(200, html),
         Err(fault) if fault.code == FaultCode::InvalidValue => {
             page(404, domain_html::refused(host, &fault))
         }
-        Err(fault) => page(status(Protocol::Http, fault.code), domain_html::refused(host, &fault)),
+        Err(fault) => refused_page(host, &fault),
     };
     let fields = [
         (
@@ -451,11 +456,17 @@ async fn domain_page(
     reply
 }
 
+/// Why there is no page of a domain, for people.
+fn refused_page(host: &Host, fault: &Fault) -> HttpResponse {
+    let mut reply = page(status(Protocol::Http, fault.code), domain_html::refused(host, fault));
+    set_retry_after(&mut reply, fault);
+    reply
+}
+
 /// The answer to a method that means nothing there.
-fn not_allowed(what: &str) -> HttpResponse {
+fn not_allowed(what: &str, methods: &'static str) -> HttpResponse {
     let mut reply = text(405, PLAIN, format!("use {what}\n"));
-    let allow = HeaderValue::from_static("GET, HEAD, POST");
-    reply.headers_mut().insert(header::ALLOW, allow);
+    reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     reply
 }
 

@@ -1,7 +1,7 @@
 //! The service `domain` of every server that has a service with ranks: what a workflow manager (paper 001, section 3) asks of a
 //! server beside `init` of the services themselves. It holds places, tells where ranks are, and ends them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::dispatch::provider::{Provider, ProviderFuture, calls_only, no_operati
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
 use crate::dispatch::usage::CallUsage;
-use crate::domains::Member;
+use crate::domains::{DomainView, Member};
 use crate::faces::gateway;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
@@ -76,7 +76,7 @@ impl Provider for DomainProvider {
             match operation.name.as_str() {
                 "reserve" => asked.reserve(&given).await,
                 "members" => asked.members(),
-                "state" => asked.state(),
+                "state" => asked.state().await,
                 "connect" => asked.connect(&given),
                 _ => {
                     let (places, killed) = asked.end().await?;
@@ -231,8 +231,43 @@ impl DomainRequest<'_> {
     /// `InvalidValue` if the domain is not here, or another's; `Forbidden`.
     pub(crate) fn ranks(&self, action: Action) -> Result<BTreeMap<Rank, Member>, Fault> {
         let members = self.host.domains.members(self.domain, self.owner)?;
-        members.values().try_for_each(|member| self.authorise(&member.service, action))?;
+        self.authorise_all(&members, action)?;
         Ok(members)
+    }
+
+    /// What is known of the domain, for who may know of the services of its ranks here. It is not kept for that.
+    ///
+    /// # Errors
+    /// Those of [`Self::ranks`].
+    pub(crate) fn look(&self) -> Result<DomainView, Fault> {
+        let view = self.host.domains.look(self.domain, self.owner)?;
+        self.authorise_all(&view.members, Action::Describe)?;
+        Ok(view)
+    }
+
+    fn authorise_all(&self, members: &BTreeMap<Rank, Member>, action: Action) -> Result<(), Fault> {
+        let services: BTreeSet<&str> = members.values().map(|of| of.service.as_str()).collect();
+        services.into_iter().try_for_each(|service| self.authorise(service, action))
+    }
+
+    /// What ranks do now. Of one that has not joined, its job tells whether it ever will.
+    ///
+    /// # Errors
+    /// If the record of a job can't be read.
+    pub(crate) async fn known(
+        &self,
+        members: &BTreeMap<Rank, Member>,
+    ) -> Result<BTreeMap<Rank, KnownRank>, Fault> {
+        let known = members.iter().map(async |(rank, member)| {
+            let mut known = member.known();
+            if member.address.is_none() {
+                let job = self.host.engine.owner(member.job).await?;
+                // One that is not there may be about to be.
+                known.ended |= job.is_some_and(|(_, is_running)| !is_running);
+            }
+            Ok((*rank, known))
+        });
+        join_all(known).await.into_iter().collect()
     }
 
     /// The service of that name, if the caller may start ranks of it.
@@ -262,10 +297,10 @@ impl DomainRequest<'_> {
         Ok(fields.collect())
     }
 
-    fn state(&self) -> Outcome {
+    async fn state(&self) -> Outcome {
+        let known = self.known(&self.ranks(Action::Describe)?).await?;
         // One record a rank: readers of SOAP messages take only so many.
-        let told = self.ranks(Action::Describe)?.into_iter().map(|(rank, member)| {
-            let KnownRank { status, ended } = member.known();
+        let told = known.into_iter().map(|(rank, KnownRank { status, ended })| {
             let mut fields = vec![text("rank", rank), text("ended", ended)];
             fields.extend(status.map(|status| text("status", status)));
             Argument::new("rank", Value::Record(fields))

@@ -1,11 +1,12 @@
 //! A WSDL to a description: ours, and reasonable foreign ones.
 
-use fishplate_contract::{Signature, Verb, VerbDefinition};
+use fishplate_contract::{Signature, Verb, VerbDefinition, lexical};
 use roxmltree::{Document, Node};
 
 use super::types::Types;
 use crate::envelope::SoapVersion;
 use crate::name::{PARAMETER, QName, WSDL, WSDL_SOAP_11, WSDL_SOAP_12, XSD};
+use crate::xml::is_ncname;
 
 /// What a client needs to know of a service.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +61,19 @@ pub(super) fn unusable(what: impl Into<String>) -> WsdlError {
     WsdlError::Unusable(what.into())
 }
 
+/// The name of a definition. Outputs, operations and services become names of files: what is no name might lead elsewhere.
+pub(super) fn name_of<'a>(node: Node<'a, '_>) -> Result<&'a str, WsdlError> {
+    let kind = node.tag_name().name();
+    let name = node.attribute("name").ok_or_else(|| unusable(format!("a {kind} has no name")))?;
+    if is_ncname(name) {
+        return Ok(name);
+    }
+    let shown = lexical::shortened(name);
+    Err(unusable(format!(
+        "{shown:?} is no name of a {kind}: one is of letters, digits, '_', '-' and '.'"
+    )))
+}
+
 /// Reads a WSDL 1.1.
 ///
 /// # Errors
@@ -78,7 +92,7 @@ pub fn read(text: &str) -> Result<Description, WsdlError> {
     let ours = is_ours(root);
     let documentation = documentation(root, ours);
     let (title, rest) = documentation.split_once("\n\n").unwrap_or((&documentation, ""));
-    let name = service.attribute("name").unwrap_or_default();
+    let name = name_of(service)?;
     Ok(Description {
         name: name.to_owned(),
         namespace: root.attribute("targetNamespace").unwrap_or_default().to_owned(),
@@ -203,7 +217,7 @@ impl<'a, 'i> Definitions<'a, 'i> {
         types: &Types<'a, 'i>,
         ours: bool,
     ) -> Result<DescribedOperation, WsdlError> {
-        let name = node.attribute("name").unwrap_or_default();
+        let name = name_of(node)?;
         let action = self.check_style(name, binding)?;
         let request = self.element_of(node, "input", types)?;
         let response = self.element_of(node, "output", types)?;

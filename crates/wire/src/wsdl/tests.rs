@@ -313,6 +313,25 @@ fn what_cannot_be_used_says_why() {
     assert!(read(&looped).unwrap().operation("Store").is_none());
 }
 
+#[test]
+fn what_is_no_name_is_refused() {
+    let honest = include_str!("foreign.wsdl");
+    let hostile = ["/etc/passwd", "../../.profile", "..", "a/b", "", "-x", "a:b", "a\nb"];
+    for name in hostile.map(|name| format!("name=\"{name}\"")) {
+        // Of an output, of a record's field, of an operation: the others can be used.
+        for of in ["picture", "x", "Store"] {
+            let text = honest.replace(&format!("name=\"{of}\""), &name);
+            let read = read(&text).unwrap();
+            assert!(read.operation("Add").is_some() && read.operations.len() == 1, "{of} {name}");
+        }
+        let service = honest.replace("service name=\"Calculator\"", &format!("service {name}"));
+        let error = read(&service).unwrap_err().to_string();
+        assert!(error.contains("is no name of a service"), "{name}: {error}");
+    }
+    let letters = honest.replace("name=\"picture\"", "name=\"Größe_1.2-a\"");
+    assert!(read(&letters).unwrap().operation("Store").is_some());
+}
+
 fn parameter(names: impl Strategy<Value = String>) -> impl Strategy<Value = Parameter> {
     let text = || "[ -~é\n]{0,12}";
     let data_type = prop_oneof![

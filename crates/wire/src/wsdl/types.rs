@@ -3,7 +3,7 @@
 use fishplate_contract::{ArrayType, DataType, ElementType, Parameter};
 use roxmltree::Node;
 
-use super::read::{WsdlError, unusable};
+use super::read::{WsdlError, name_of, unusable};
 use crate::name::{PARAMETER, QName, SWA_REF, WSDL, XSD};
 
 /// How deep records are followed; a type that holds itself ends here.
@@ -109,8 +109,7 @@ impl<'a, 'i> Types<'a, 'i> {
         let referred =
             node.attribute("ref").and_then(|name| self.find("element", &self.qname(node, name)));
         let element = referred.unwrap_or(node);
-        let name = element.attribute("name");
-        let name = name.ok_or_else(|| unusable("an element has no name"))?;
+        let name = name_of(element)?;
         let resolved = self.resolve(element, depth)?;
         let mut parameter = Parameter::new(name, resolved.data_type);
         parameter.choices = resolved.choices;

@@ -227,7 +227,8 @@ pub(super) fn check_name(name: &str) -> Result<(), TagError> {
     Err(malformed(format!("{:?} is not a name", fishplate_contract::lexical::shortened(name))))
 }
 
-fn is_ncname(name: &str) -> bool {
+/// Whether it is a name without a colon (Namespaces in XML 1.0, production 4).
+pub(crate) fn is_ncname(name: &str) -> bool {
     let starts = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     let continues =
         |byte: &u8| starts(byte) || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');

@@ -19,6 +19,7 @@ import numpy as np
 
 import calculix
 import nearest
+import vtu
 from calculix import BadDeck
 
 BORE, OUTSIDE, PASSAGES, CRACK = "SURFACE_1", "SURFACE_2", "SURFACE_6", ("SURFACE_5A", "SURFACE_5B")
@@ -69,10 +70,9 @@ def main() -> None:
     for name in NUMBERS:
         parser.add_argument(f"--{name}", required=True, type=float)
     wanted = parser.parse_args()
-    wall = meshio.read(wanted.wall, "vtu")
-    told = {
-        name: np.concatenate(wall.cell_data[name]) for name in ("pressure", "film_temperature", "film_coefficient")
-    }
+    names = ("pressure", "film_temperature", "film_coefficient")
+    wall = vtu.read(wanted.wall, cells=names)
+    told = {name: np.concatenate(wall.cell_data[name]) for name in names}
     middles = np.concatenate([wall.points[block.data].mean(1) for block in wall.cells]) * PER_METRE
     mesh = calculix.read_mesh(wanted.mesh)
     at = nearest.rows(middles, mesh.centres(BORE))
@@ -95,5 +95,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (BadDeck, OSError, KeyError, meshio.ReadError) as error:
+    except (BadDeck, vtu.BadField, OSError, KeyError, meshio.ReadError) as error:
         sys.exit(f"film_and_pressure: {error}")

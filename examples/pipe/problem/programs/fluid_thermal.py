@@ -27,6 +27,7 @@ import numpy as np
 
 import nearest
 import openfoam
+import vtu
 from openfoam import BadCase
 
 NUMBERS = ("pressure", "temperature", "velocity", "intensity", "wall-temperature", "iterations", "tolerance", "ranks")
@@ -58,7 +59,7 @@ def start_fields(wanted: argparse.Namespace, mesh: openfoam.Mesh) -> dict[str, n
         inward = -np.cross(b - a, c - a).sum(0)
         fields["U"] = np.tile(speed * inward / np.linalg.norm(inward), (count, 1))
         return fields
-    before = meshio.read(wanted.start, "vtu")
+    before = vtu.read(wanted.start, cells=tuple(FIELDS))
     cells = np.concatenate([before.points[block.data].mean(1) for block in before.cells])
     data = {ours: np.concatenate(before.cell_data[name]) for name, ours in FIELDS.items()}
     tets, tet_cells, wedges, wedge_cells = mesh.cells()
@@ -82,7 +83,7 @@ def wall_temperatures(wanted: argparse.Namespace, mesh: openfoam.Mesh) -> np.nda
     film gives a solid of quadratic triangles the heat that the gas loses."""
     if wanted.wall is None:
         return float(wanted.wall_temperature)
-    told = meshio.read(wanted.wall, "vtu")
+    told = vtu.read(wanted.wall, points=("temperature",))
     middles, at_middle = [], []
     for block in told.cells:
         weights = {"triangle": np.full(3, 1 / 3), "triangle6": np.array([0, 0, 0, 1, 1, 1]) / 3}.get(block.type)
@@ -218,5 +219,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (BadCase, OSError, meshio.ReadError) as error:
+    except (BadCase, vtu.BadField, OSError, meshio.ReadError) as error:
         sys.exit(f"fluid_thermal: {error}")

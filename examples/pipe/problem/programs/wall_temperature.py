@@ -17,6 +17,7 @@ import numpy as np
 
 import calculix
 import nearest
+import vtu
 from calculix import BadDeck
 
 BORE = "SURFACE_1"
@@ -45,7 +46,7 @@ def main() -> None:
     wanted.temperature.write_text("*TEMPERATURE\n" + "\n".join(lines) + "\n", encoding="ascii")
     change = float(np.ptp(bore))
     if wanted.before is not None:
-        earlier = meshio.read(wanted.before, "vtu")
+        earlier = vtu.read(wanted.before, points=("temperature",))
         change = float(np.abs(bore - earlier.point_data["temperature"][nearest.rows(earlier.points, points)]).max())
     wanted.change.write_text(f"{change!r}\n")
 
@@ -53,5 +54,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (BadDeck, OSError, KeyError, meshio.ReadError) as error:
+    except (BadDeck, vtu.BadField, OSError, KeyError, meshio.ReadError) as error:
         sys.exit(f"wall_temperature: {error}")

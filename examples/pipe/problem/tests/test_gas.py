@@ -198,6 +198,7 @@ def test_openfoam_itself_may_run_no_commands(gas):
         ("points", "nonsense", "points is no list"),
         ("faces", "1\n(\n5(0 1 2 3 4)\n)\n", "a face of 5 nodes"),
         ("owner", "2\n(\nx y\n)\n", "owner: "),
+        ("neighbour", "1\n(\n-1\n)\n", "a cell's number a face, from 0"),
         ("boundary", "1\n(\nwall { type wall; nFaces 99999999; startFace 0; }\n)\n", "beyond the last face"),
     ],
 )
@@ -207,6 +208,17 @@ def test_a_mesh_that_is_none_is_refused(gas, tmp_path, name, content, told):
     (broken / name).write_text(content)
     with pytest.raises(Failed, match=told):
         solve_gas(tmp_path / "flow", broken, iterations=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "cell", "told"),
+    [("heat", [0, 1, 2], "has no point data temperature"), ("temperature", [0, 1, -2], "points that are not there")],
+)
+def test_a_wall_that_is_none_is_refused(gas, tmp_path, data, cell, told):
+    path = tmp_path / "wall.vtu"
+    meshio.write(path, meshio.Mesh(np.eye(3), [("triangle", np.array([cell]))], point_data={data: np.ones(3)}))
+    with pytest.raises(Failed, match=f"fluid_thermal: wall.vtu.*{told}"):
+        solve_gas(tmp_path / "flow", gas, iterations=1, wall=path)
 
 
 def test_a_surface_without_a_bore_is_refused(tmp_path):

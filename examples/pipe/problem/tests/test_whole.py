@@ -55,7 +55,7 @@ def test_the_gas_presses_on_both_sides_of_the_crack(grown):
         assert [pressed[face] for face in faces] == pytest.approx(gas[nearest].tolist(), rel=1e-4)
         assert min(pressed[face] for face in faces) > 0.9e-6 * CASE.gas.pressure
     for surface, pressure in (("SURFACE_2", CASE.gas.outside_pressure), ("SURFACE_6", CASE.gas.passage_pressure)):
-        assert {pressed[tuple(face)] for face in mesh.surfaces[surface].tolist()} == {pytest.approx(pressure * 1e-6)}
+        assert np.array([pressed[tuple(face)] for face in mesh.surfaces[surface].tolist()]) == pytest.approx(pressure * 1e-6)
 
 
 def test_the_temperatures_reach_the_stress_and_the_stress_intensities(sites, grown, tmp_path):
@@ -65,14 +65,15 @@ def test_the_temperatures_reach_the_stress_and_the_stress_intensities(sites, gro
     nodes, kelvin = calculix.read_temperatures(folder / "result")
     assert kelvin == pytest.approx([told[node] for node in nodes.tolist()], rel=1e-4)
     assert CASE.gas.passage_temperature < kelvin.min() < kelvin.max() - 10 < CASE.gas.temperature
-    with fishplate.Run("cold", tmp_path / "cold.run", progress=False) as run:
+    with fishplate.Run("less", tmp_path / "less.run", progress=False) as run:
         used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
         material = CASE.material
-        cold = used.fracture_mechanics(
-            mesh=step.solid, result=step.result, pressure=step.load.pressure, young=material.young, poisson=material.poisson
-        ).intensities
+        less = used.fracture_mechanics(
+            mesh=step.solid, result=step.result, pressure=step.load.pressure, young=material.young, poisson=material.poisson,
+            expansion=0.9 * material.expansion, reference=CASE.reference_temperature,
+        ).intensities  # fmt: skip
     assert step.intensities[:, 3].min() > 0
-    assert np.abs(cold[:, 3] / step.intensities[:, 3] - 1).max() > 0.05
+    assert np.abs(less[:, 3] / step.intensities[:, 3] - 1).max() > 0.01
 
 
 def test_gas_and_wall_go_on_from_the_step_before(sites, grown, tmp_path):

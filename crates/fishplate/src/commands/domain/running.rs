@@ -1,7 +1,6 @@
 //! A domain on servers from its start to its end: what its ranks write, signals, results, the exit code.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -66,21 +65,21 @@ enum End {
 }
 
 /// Runs it.
-pub(crate) fn run(run: DomainRun, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(run: DomainRun, output: Output) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let code = runtime.block_on(run_domain(run, output))?;
+    let outcome = runtime.block_on(run_domain(run, output))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
-    Ok(code)
+    Ok(outcome)
 }
 
-async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
+async fn run_domain(mut run: DomainRun, output: Output) -> Result<Outcome> {
     let mut signals = Signals::new()?;
     let instances = tokio::select! {
         found = find_services(std::mem::take(&mut run.parts), &run.settings) => found?,
-        signal = signals.next() => return Ok(exit_code(&Cause::Interrupted { signal })),
+        signal = signals.next() => return Ok(Outcome::interrupted(signal)),
     };
     let plan = DomainPlan {
         id: run.id.to_string(),
@@ -99,7 +98,7 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
     let mut endpoints = endpoints.map(EndpointsFile::new).transpose().context(NO_ENDPOINTS)?;
     let manager = tokio::select! {
         manager = Manager::find(plan, &run.settings) => manager.map_err(usage)?,
-        signal = signals.next() => return Ok(exit_code(&Cause::Interrupted { signal })),
+        signal = signals.next() => return Ok(Outcome::interrupted(signal)),
     };
     let between = match (manager.servers(), run.how.direct) {
         (1, _) => "",
@@ -172,7 +171,11 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
     let outcome = Outcome::of(&ended);
     if let (End::Ranks(ranks), Some(directory)) = (&ended, &run.how.results) {
         for rank in ranks.iter().filter(|rank| !rank.has_failed()) {
-            get_results(&manager, rank, &directory.join(rank.rank.to_string())).await?;
+            let directory = directory.join(rank.rank.to_string());
+            tokio::select! {
+                got = get_results(&manager, rank, &directory) => got?,
+                signal = signals.next() => return Ok(Outcome::interrupted(signal)),
+            }
         }
     }
     if output.json {
@@ -182,7 +185,7 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<ExitCode> {
     } else if let Some(why) = &outcome.why {
         output.note(why);
     }
-    Ok(outcome.code)
+    Ok(outcome)
 }
 
 const NO_ENDPOINTS: &str = "the file of endpoints can't be written";
@@ -261,23 +264,19 @@ fn sentence(error: &DomainError) -> String {
     text
 }
 
-fn exit_code(cause: &Cause) -> ExitCode {
-    cause.exit_code().into()
-}
-
 /// How it ended, for whoever ran it.
-struct Outcome {
-    code: ExitCode,
-    number: u8,
+pub(crate) struct Outcome {
+    /// The exit code of a command that ran it.
+    pub(crate) code: u8,
     why: Option<String>,
-    failed: Option<u32>,
+    /// The rank that failed first.
+    pub(crate) failed: Option<u32>,
 }
 
 impl Outcome {
     fn of(end: &End) -> Self {
         let told = |cause: &Cause| Self {
-            code: exit_code(cause),
-            number: cause.exit_code(),
+            code: cause.exit_code(),
             // Whoever closed the output or ended the command knows.
             why: matches!(cause, Cause::Timeout).then(|| cause.to_string()),
             failed: None,
@@ -287,7 +286,7 @@ impl Outcome {
             End::Ranks(ranks) => ranks,
         };
         let Some(first) = ranks.first().filter(|rank| rank.has_failed()) else {
-            return Self { code: ExitCode::SUCCESS, number: 0, why: None, failed: None };
+            return Self { code: 0, why: None, failed: None };
         };
         let EndedRank { rank, url, report, .. } = first;
         let cause = cause(first);
@@ -299,8 +298,12 @@ impl Outcome {
         if cause.is_none() && !report.message.is_empty() {
             why.push_str(&format!(": {}", report.message));
         }
-        let number = cause.map_or(Exit::Program.code(), Cause::exit_code);
-        Self { code: number.into(), number, why: Some(why), failed: Some(*rank) }
+        let code = cause.map_or(Exit::Program.code(), Cause::exit_code);
+        Self { code, why: Some(why), failed: Some(*rank) }
+    }
+
+    fn interrupted(signal: Signal) -> Self {
+        Self::of(&End::Stopped(Cause::Interrupted { signal }))
     }
 
     fn to_json(&self, id: &str, end: &End) -> Value {
@@ -322,7 +325,7 @@ impl Outcome {
         ranks.sort_by_key(|of| of.rank);
         json!({
             "domain": id,
-            "exitCode": self.number,
+            "exitCode": self.code,
             "cause": self.why,
             "failedRank": self.failed,
             "ranks": ranks.into_iter().map(rank).collect::<Vec<_>>(),

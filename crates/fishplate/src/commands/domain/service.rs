@@ -160,7 +160,9 @@ pub(crate) fn run(args: &ManagerArgs) -> Result<ExitCode> {
         shown: Some(SHOWN),
         how: HowArgs { wait: args.wait, results: Some(results), ..HowArgs::default() },
     };
-    running::run(run, Output { json: true })
+    let outcome = running::run(run, Output { json: true })?;
+    // The manager did its work: a job that failed would give neither the summary, which tells who failed, nor the results of the others.
+    Ok(if outcome.failed.is_some() { 0 } else { outcome.code }.into())
 }
 
 #[cfg(test)]

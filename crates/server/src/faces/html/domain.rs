@@ -12,7 +12,7 @@ use fishplate_ranks::{DomainId, Rank};
 
 use super::{escaped, framed};
 use crate::dispatch::authorise::{Access, Action};
-use crate::domains::Member;
+use crate::domains::{DomainView, Member};
 use crate::faces::gateway::DOMAINS;
 use crate::host::Host;
 use crate::providers::domain::{self, DomainRequest};
@@ -22,6 +22,9 @@ pub(crate) const SCRIPT: &str = include_str!("live.js");
 
 /// Of more ranks than this, the busiest so many pairs are shown in place of all.
 const MATRIX: usize = 32;
+
+/// Of more ranks than this, only so many are listed.
+const ROWS: usize = 512;
 
 /// What is at an address below `domains`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +55,12 @@ impl DomainPage {
 ///
 /// # Errors
 /// `InvalidValue` if there is none here; `Forbidden`.
-pub(crate) fn domain(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
+pub(crate) async fn domain(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
     // As the operation that tells the same; rules may be of operations.
     host.authorise(&Access { operation: "state", ..DomainPage::access(caller) })?;
     let asked = DomainRequest { host, owner: caller, domain: id };
-    let members = asked.ranks(Action::Describe)?;
-    let addresses = host.domains.addresses(id, caller)?;
-    let known: BTreeMap<Rank, KnownRank> =
-        members.iter().map(|(rank, member)| (*rank, member.known())).collect();
+    let view = asked.look()?;
+    let known = asked.known(&view.members).await?;
     let has_ended = !known.is_empty() && known.values().all(|known| known.ended);
     let mut body = format!(
         "<h1>Communication domain</h1>\n<p class=\"facts\">ID: <code>{id}</code><br>Server: {}</p>\n\
@@ -70,12 +71,12 @@ pub(crate) fn domain(host: &Host, caller: &Principal, id: DomainId) -> Result<St
     if let Some(deadlock) = Deadlock::find(&known) {
         let _ = writeln!(body, "<p class=\"alert\">{}</p>", escaped(&deadlock.to_string()));
     }
-    ranks(&mut body, host, id, (&members, &addresses));
-    traffic(&mut body, &known, addresses.len());
+    ranks(&mut body, host.public_path(), id, (&view, &known));
+    traffic(&mut body, &known, view.addresses.len());
     body.push_str("</section>\n<p id=\"live\">Reload the page to look again.</p>\n");
     if !has_ended {
         body.push_str(
-            "<details><summary>End this domain</summary>\n<p>Its ranks on this server are killed; those of other \
+            "<details id=\"end\"><summary>End this domain</summary>\n<p>Its ranks on this server are killed; those of other \
              servers end too if they need them.</p>\n<form method=\"post\"><button>End it</button></form></details>\n",
         );
     }
@@ -88,22 +89,26 @@ pub(crate) fn domain(host: &Host, caller: &Principal, id: DomainId) -> Result<St
     Ok(framed("Communication domain", &body))
 }
 
-/// Where each rank is, and what it does.
+/// Where each rank is, and what it does; of many, those of this server first.
 fn ranks(
     body: &mut String,
-    host: &Host,
+    base: &str,
     id: DomainId,
-    (members, addresses): (&BTreeMap<Rank, Member>, &[Option<Address>]),
+    (DomainView { members, addresses }, known): (&DomainView, &BTreeMap<Rank, KnownRank>),
 ) {
+    let mut all: Vec<(Rank, &Option<Address>)> = (0..).zip(addresses).collect();
+    if all.len() > ROWS {
+        all.sort_by_key(|(rank, _)| !members.contains_key(rank));
+    }
     body.push_str("<h2>Ranks</h2>\n<div class=\"wide\"><table>\n<tr><th>rank</th><th>where</th><th>what it does</th></tr>\n");
-    for (rank, address) in (0..).zip(addresses) {
+    for (rank, address) in all.iter().copied().take(ROWS) {
         let (place, state) = match (members.get(&rank), address) {
             (Some(member), _) => {
-                let (base, service) = (escaped(host.public_path()), escaped(&member.service));
+                let (base, service) = (escaped(base), escaped(&member.service));
                 let job = member.job;
                 let place =
                     format!("<a href=\"{base}/{service}\">{service}</a> <small>job {job}</small>");
-                (place, state(member))
+                (place, state(member, &known[&rank]))
             }
             (None, Some(address)) => (elsewhere(id, address), "runs on another server".to_owned()),
             (None, None) => ("not known yet".to_owned(), "not started here".to_owned()),
@@ -112,10 +117,15 @@ fn ranks(
             writeln!(body, "<tr><td>{rank}</td><td>{place}</td><td>{}</td></tr>", escaped(&state));
     }
     body.push_str("</table></div>\n");
+    if let Some(more @ 1..) = all.len().checked_sub(ROWS) {
+        let _ = writeln!(
+            body,
+            "<p>Ranks that are not shown: {more}. <code>fishplate domain status</code> tells of all.</p>"
+        );
+    }
 }
 
-fn state(member: &Member) -> String {
-    let known = member.known();
+fn state(member: &Member, known: &KnownRank) -> String {
     let wait = known.status.as_ref().and_then(|status| status.wait.as_ref());
     match (wait, member.left, known.ended, &member.address) {
         (_, true, ..) => "has left".to_owned(),
@@ -229,14 +239,19 @@ pub(crate) async fn end(host: &Host, caller: &Principal, id: DomainId) -> Result
     Ok(framed("Communication domain", &body))
 }
 
-/// A domain that is not here, or not the caller's.
+/// Why a domain is not shown, or not ended.
 pub(crate) fn refused(host: &Host, fault: &Fault) -> String {
-    let what = match fault.code {
-        FaultCode::InvalidValue => "There is no such domain of yours here, or it has ended.",
-        _ => fault.message.as_str(),
+    let (heading, what) = match fault.code {
+        FaultCode::InvalidValue => (
+            "No such domain",
+            "There is no such domain of yours here, or it has ended. If the server was started anew, its ranks go on as jobs of their services.",
+        ),
+        FaultCode::Unauthenticated => ("Who are you?", fault.message.as_str()),
+        FaultCode::Forbidden => ("Not allowed", fault.message.as_str()),
+        _ => ("It did not work", fault.message.as_str()),
     };
-    let body = format!("<h1>No such domain</h1>\n<p>{}</p>\n{}", escaped(what), all_services(host));
-    framed("No such domain", &body)
+    let body = format!("<h1>{heading}</h1>\n<p>{}</p>\n{}", escaped(what), all_services(host));
+    framed(heading, &body)
 }
 
 fn all_services(host: &Host) -> String {
@@ -245,18 +260,19 @@ fn all_services(host: &Host) -> String {
 
 /// The caller's domains that have ranks here, for the list of services.
 pub(super) fn list(body: &mut String, host: &Host, caller: &Principal) {
+    if host.authoriser.authorise(&DomainPage::access(caller)).is_err() {
+        return;
+    }
     let domains = host.domains.of(caller);
-    if domains.is_empty() || host.authoriser.authorise(&DomainPage::access(caller)).is_err() {
+    if domains.is_empty() {
         return;
     }
     body.push_str("<h2>Communication domains</h2>\n<dl class=\"services\">\n");
-    for (id, members) in domains {
-        let run = members.values().filter(|member| !member.known().ended).count();
+    for (id, ranks, connected) in domains {
         let _ = writeln!(
             body,
-            "<dt><a href=\"{}/{DOMAINS}/{id}\"><code>{id}</code></a></dt><dd>ranks here: {}, which run: {run}</dd>",
+            "<dt><a href=\"{}/{DOMAINS}/{id}\"><code>{id}</code></a></dt><dd>ranks here: {ranks}, connected: {connected}</dd>",
             escaped(&host.settings.public_url),
-            members.len(),
         );
     }
     body.push_str("</dl>\n");
@@ -275,6 +291,18 @@ mod tests {
             assert_eq!(DomainPage::of(other), None, "{other}");
         }
         assert_eq!(DomainPage::of(&format!("domains/{id}/0")), None);
+    }
+
+    #[test]
+    fn of_very_many_ranks_not_all_are_listed() {
+        let shown = |ranks| {
+            let view = DomainView { members: BTreeMap::new(), addresses: vec![None; ranks] };
+            let mut body = String::new();
+            let id = DomainId::from_bytes([7; 16]);
+            super::ranks(&mut body, "", id, (&view, &BTreeMap::new()));
+            (body.matches("<tr><td>").count(), body.contains("not shown: 3."))
+        };
+        assert_eq!((shown(ROWS), shown(ROWS + 3)), ((ROWS, false), (ROWS, true)));
     }
 
     #[test]
