@@ -2,7 +2,7 @@
 
 The same programs as in the services, run directly. Lamé's cylinder and Timoshenko's thermal stress in one are the quick
 part's pipe; the penny-shaped crack is under tension, under pressure on its sides, and under a temperature that changes
-across it (Tada, Paris, Irwin, The Stress Analysis of Cracks Handbook).
+across it, and inclined to the load (Tada, Paris, Irwin, The Stress Analysis of Cracks Handbook).
 """
 
 import argparse
@@ -22,7 +22,7 @@ PIPE = PROBLEM.parent
 sys.path[:0] = [str(PIPE), str(PROBLEM / "programs")]
 
 import t4_to_t10  # noqa: E402  (its folder is told above, as of the others)
-from crack_front import read_deck, read_nodal  # noqa: E402
+from crack_front import Front, read_deck, read_nodal  # noqa: E402
 from domain_integral import Solid, read_pressure  # noqa: E402
 from fracture_mechanics import along_front  # noqa: E402
 from pipedemo import chain, process, stress  # noqa: E402
@@ -83,8 +83,10 @@ def penny_mesh(folder: Path, crack_size: float) -> Path:
     return folder / "mesh.inp"
 
 
-def penny(folder: Path, loads: str, solid: Solid, temperature: dict[int, float] | None = None) -> np.ndarray:
-    """K_I along the front, a row a node: angle, K_I. `loads` are cards of the step."""
+def penny(
+    folder: Path, loads: str, solid: Solid, temperature: dict[int, float] | None = None
+) -> tuple[Front, np.ndarray]:
+    """The front, and K_I, K_II, K_III at its nodes. `loads` are cards of the step."""
     (folder / "pressure.inp").write_text("".join(re.findall(r"\*DSLOAD\n(?:SURFACE.*\n)+", loads)))
     lines = ["*INCLUDE, INPUT=mesh.inp", "*MATERIAL, NAME=STEEL", "*ELASTIC", f"{solid.young}, {solid.poisson}"]
     if temperature:
@@ -98,33 +100,53 @@ def penny(folder: Path, loads: str, solid: Solid, temperature: dict[int, float] 
     program(folder, "ccx", "-i", "job")
     deck = read_deck(folder / "mesh.inp")
     moved = read_nodal(folder / "job.frd", "DISP", 3)
-    front, found = along_front(deck, solid, moved, temperature, read_pressure(folder / "pressure.inp", deck))
-    return np.column_stack([np.arctan2(front.points[:, 1], front.points[:, 0]), found[:, 0]])
+    return along_front(deck, solid, moved, temperature, read_pressure(folder / "pressure.inp", deck))
+
+
+def strained(nodes: dict[int, np.ndarray], tension: float, shear: float) -> str:
+    """The cube's surface displaced as by these remote stresses, MPa: along z, and along x on planes of constant z. That
+    is what a crack inclined to the load's axis sees."""
+    long, slide = tension / STEEL.young, shear * 2 * (1 + STEEL.poisson) / STEEL.young
+    half = max(at[2] for at in nodes.values())
+    lines = ["*BOUNDARY"]
+    for node, (x, y, z) in nodes.items():
+        if max(abs(x), abs(y), abs(z)) > half * (1 - 1e-9):
+            at = (slide * z - STEEL.poisson * long * x, -STEEL.poisson * long * y, long * z)
+            lines += [f"{node}, {k}, {k}, {value:.9g}" for k, value in enumerate(at, 1)]
+    return "\n".join(lines) + "\n"
 
 
 def penny_rows(folder: Path, crack_size: float = 0.1) -> list[Row]:
-    """The crack under three loads that give the same mean, K_I = 2 s sqrt(a / pi)."""
+    """The crack under four loads that give the same mean, K_I = 2 s sqrt(a / pi)."""
     folder.mkdir()
     nodes = read_deck(penny_mesh(folder, crack_size)).nodes
     # Nodes 1 and 2 are corners of the bottom, on a line along z or y or x: held so that the cube can't float or turn.
     floating = "1, 1, 2\n" + f"2, {1 if nodes[1][1] != nodes[2][1] else 2}\n"
     exact = 2 * 100 * math.sqrt(1 / math.pi)
     bottom = "*BOUNDARY\nNODES_3, 3, 3\n" + floating
-    pulled = penny(folder, bottom + "*DSLOAD\nSURFACE_4, P, -100.\n", STEEL)
-    pressed = penny(folder, bottom + "*DSLOAD\nSURFACE_5A, P, 100.\nSURFACE_5B, P, 100.\n", STEEL)
+    pulled = penny(folder, bottom + "*DSLOAD\nSURFACE_4, P, -100.\n", STEEL)[1][:, 0]
+    pressed = penny(folder, bottom + "*DSLOAD\nSURFACE_5A, P, 100.\nSURFACE_5B, P, 100.\n", STEEL)[1][:, 0]
     # Cooled by 50 K and by half of that more or less at x = +-1, between two ends that stay where they are.
     cooled = Solid(STEEL.young, STEEL.poisson, expansion=1e-5, reference=300.0)
     temperature = {node: 300.0 - 50.0 * (1 + 0.5 * at[0]) for node, at in nodes.items()}
-    thermal = penny(folder, bottom + "NODES_4, 3, 3\n", cooled, temperature)
-    first = 2 * np.mean(thermal[:, 1] * np.cos(thermal[:, 0]))
+    front, found = penny(folder, bottom + "NODES_4, 3, 3\n", cooled, temperature)
+    thermal = found[:, 0]
+    first = 2 * np.mean(thermal * front.points[:, 0])
+    # Kassir and Sih, 1966; the sides' sliding is along x, so the modes go with ahead and along the front there.
+    front, mixed = penny(folder, strained(nodes, 100.0, 60.0), STEEL)
+    sheared = 0.6 * exact * 2 / (2 - STEEL.poisson)
+    slid, torn = (2 * np.mean(mixed[:, k] * along[:, 0]) for k, along in ((1, front.ahead), (2, front.tangent)))
     unit = "MPa sqrt(mm)"
     return [
-        Row("penny crack in tension, mean K_I", pulled[:, 1].mean(), exact, unit, 1.5),
-        Row("  its least K_I", pulled[:, 1].min(), exact, unit, 2.5),
-        Row("  its largest K_I", pulled[:, 1].max(), exact, unit, 2.5),
-        Row("penny crack with pressure on its sides, mean K_I", pressed[:, 1].mean(), exact, unit, 1.5),
-        Row("penny crack cooled between fixed ends, mean K_I", thermal[:, 1].mean(), exact, unit, 2.0),
+        Row("penny crack in tension, mean K_I", pulled.mean(), exact, unit, 1.5),
+        Row("  its least K_I", pulled.min(), exact, unit, 2.5),
+        Row("  its largest K_I", pulled.max(), exact, unit, 2.5),
+        Row("penny crack with pressure on its sides, mean K_I", pressed.mean(), exact, unit, 1.5),
+        Row("penny crack cooled between fixed ends, mean K_I", thermal.mean(), exact, unit, 2.0),
         Row("  amplitude of K_I around it, from the gradient", first, exact / 3, unit, 3.0),
+        Row("penny crack inclined to the load, mean K_I", mixed[:, 0].mean(), exact, unit, 2.5),
+        Row("  amplitude of K_II around it", slid, sheared, unit, 5.0),
+        Row("  amplitude of K_III around it", torn, sheared * (1 - STEEL.poisson), unit, 5.0),
     ]
 
 

@@ -314,9 +314,10 @@ def test_what_is_no_refusal_ends_the_loop(tmp_path, failure):
 
 
 def test_k_of_a_penny_crack(tmp_path):
-    """Coarser than `python -m pipeproblem.validation`, so less exact; all three loads."""
+    """Coarser than `python -m pipeproblem.validation`, so less exact; all four loads, and the signs of modes II and III."""
     for row in penny_rows(tmp_path / "penny", crack_size=0.25):
-        assert abs(row.error) < (6 if row.what.startswith("  ") else 2.5), str(row)
+        mixed = row.what.startswith(("  amplitude of K_II ", "  amplitude of K_III "))
+        assert abs(row.error) < (10 if mixed else 6 if row.what.startswith("  ") else 2.5), str(row)
 
 
 MOUTH, OUTSIDE = 60.0, 45.0
