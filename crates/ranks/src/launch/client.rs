@@ -112,6 +112,7 @@ impl Client {
         environment: &LaunchEnvironment,
     ) -> Self {
         process.connect();
+        process.agree_on_sites();
         let mut reporter = Reporter::new(environment);
         process.observe(Box::new(move |status| reporter.tell(status)));
         Self { process, launcher: Some(launcher) }

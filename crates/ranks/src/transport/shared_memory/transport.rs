@@ -308,6 +308,10 @@ impl Transport for SharedMemory {
         self.outgoing.iter().all(|outgoing| outgoing.queue.is_empty()) && self.tcp.is_flushed()
     }
 
+    fn is_written(&self) -> bool {
+        self.outgoing.iter().all(|outgoing| outgoing.queue.is_empty()) && self.tcp.is_written()
+    }
+
     fn deadline(&self) -> Option<Instant> {
         self.tcp.deadline()
     }
