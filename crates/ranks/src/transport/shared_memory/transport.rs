@@ -269,7 +269,11 @@ impl Transport for SharedMemory {
 
     fn eager_limit(&self, to: Rank, settings: &Settings) -> usize {
         match self.place(to) {
-            Some(_) => settings.shared_memory_eager_limit,
+            // Of two one has room while the other is read.
+            Some(_) => {
+                let half = self.segment.capacity() / 2 - Header::SIZE;
+                settings.shared_memory_eager_limit.min(half)
+            }
             None => self.tcp.eager_limit(to, settings),
         }
     }
