@@ -127,9 +127,11 @@ const KEPT_PIECE: c_int = 32 << 20;
 fn keep_memory() {
     const M_TRIM_THRESHOLD: c_int = -1;
     const M_MMAP_THRESHOLD: c_int = -3;
-    const VARIABLES: [&str; 3] =
-        ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"];
-    if VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
+    const VARIABLES: [&str; 2] = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"];
+    let tunables = std::env::var("GLIBC_TUNABLES").unwrap_or_default();
+    if VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
+        || tunables.contains("glibc.malloc.")
+    {
         return;
     }
     // SAFETY: it takes numbers, and one that it does not like changes nothing.

@@ -137,6 +137,7 @@ fn user(
         call(function, left_data.buffer, right_data.buffer, count, &layout, held.get());
         right_data.pack(right);
     })
+    .changing_left()
 }
 
 /// What an `int` can count.

@@ -11,6 +11,7 @@ type Function = dyn Fn(&[u8], &mut [u8]) + Send + Sync;
 pub struct Operation {
     function: Arc<Function>,
     commutative: bool,
+    changes_left: bool,
     element: usize,
 }
 
@@ -22,7 +23,14 @@ impl Operation {
         commutative: bool,
         function: impl Fn(&[u8], &mut [u8]) + Send + Sync + 'static,
     ) -> Self {
-        Self { function: Arc::new(function), commutative, element: element.max(1) }
+        let function = Arc::new(function);
+        Self { function, commutative, changes_left: false, element: element.max(1) }
+    }
+
+    /// The function may write to its left operand, so that is no buffer of the program's but a copy. User functions in C may.
+    #[must_use]
+    pub fn changing_left(self) -> Self {
+        Self { changes_left: true, ..self }
     }
 
     /// A function of two elements, the left one of the lower rank.
@@ -74,6 +82,11 @@ impl Operation {
     /// Whether the order of its operands is free. All of ours are associative.
     pub fn is_commutative(&self) -> bool {
         self.commutative
+    }
+
+    /// Whether it may write to its left operand.
+    pub fn changes_left(&self) -> bool {
+        self.changes_left
     }
 
     /// Bytes of an element; buffers are cut between elements only.

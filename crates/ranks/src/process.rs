@@ -4,7 +4,7 @@
 //! a while (`backoff`), then sleeps. With several threads one drives at a time; the others wait for what it completes.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::header::{Context, DomainId, Rank, RequestId, Tag};
 use crate::matching::Pattern;
+use crate::operation::Operation;
 use crate::process::backoff::{Backoff, Idle, Pause};
 use crate::settings::Settings;
 use crate::transport::{Transport, Waiter};
@@ -37,6 +38,8 @@ pub struct Process {
     settings: Settings,
     /// For the contexts of communicators that this process leads.
     contexts: AtomicU32,
+    /// Ranks do not agree on `settings.sites`, so nobody goes by them.
+    has_no_sites: AtomicBool,
 }
 
 /// Which sequence of a communicator's collective operations one belongs to.
@@ -194,7 +197,17 @@ impl Process {
         };
         let contexts = AtomicU32::new(2);
         let (state, completed) = (Mutex::new(state), Condvar::new());
-        Ok(Arc::new(Self { state, completed, waiter, rank, size, settings, contexts }))
+        let has_no_sites = AtomicBool::new(false);
+        Ok(Arc::new(Self {
+            state,
+            completed,
+            waiter,
+            rank,
+            size,
+            settings,
+            contexts,
+            has_no_sites,
+        }))
     }
 
     /// The communicator of all ranks (`MPI_COMM_WORLD`).
@@ -238,6 +251,27 @@ impl Process {
         &self.settings
     }
 
+    /// Has communicators that are made from now on go by the ranks' sites only if all ranks know the same partition: each may have been told
+    /// other addresses, and collective operations of ranks that differ would wait for ever. All ranks call it.
+    pub fn agree_on_sites(self: &Arc<Self>) {
+        self.has_no_sites.store(true, Ordering::Relaxed);
+        let sites = &self.settings.sites;
+        let known =
+            (0..self.size as usize).map(|rank| sites.get(rank).copied().unwrap_or_default());
+        // The greatest of each number, and of its complement: the least.
+        let mine: Vec<u32> = known.clone().chain(known.map(|site| !site)).collect();
+        let mut most = vec![0; mine.len()];
+        let agreed = self.world().allreduce(&mine, &mut most, &Operation::max::<u32>()).run();
+        let (greatest, least) = most.split_at(self.size as usize);
+        let is_same = greatest.iter().zip(least).all(|(greatest, least)| *greatest == !least);
+        self.has_no_sites.store(agreed.is_err() || !is_same, Ordering::Relaxed);
+    }
+
+    /// The site of each rank of the domain, if all ranks know the same.
+    pub(crate) fn sites(&self) -> &[u32] {
+        if self.has_no_sites.load(Ordering::Relaxed) { &[] } else { &self.settings.sites }
+    }
+
     /// Ranks that are known to have failed.
     pub fn failed(&self) -> Vec<Rank> {
         let state = self.lock();
@@ -249,8 +283,8 @@ impl Process {
         self.with(State::poll);
     }
 
-    /// Leaves the domain in order (`MPI_Finalize`). Buffered sends are received before, or their receivers are gone;
-    /// then whoever is out of reach is waited for no longer than `peer_timeout`.
+    /// Leaves the domain in order (`MPI_Finalize`). What was sent has arrived before, or its receivers are gone: who is out of reach for
+    /// longer than `peer_timeout`. Who is silent for so long need not say that it knows of our leave.
     pub fn leave(&self) {
         self.wait_until(WaitFor::Leave, |state| state.engine.is_drained().then_some(()));
         self.with(|state| state.engine.announce_leave());
@@ -258,6 +292,7 @@ impl Process {
         self.wait_for(WaitFor::Leave, Some(until), |state| {
             (state.transport.is_flushed() || Instant::now() >= until).then_some(())
         });
+        self.wait_until(WaitFor::Leave, |state| state.transport.is_written().then_some(()));
         self.with(State::end_reports);
     }
 
@@ -367,9 +402,9 @@ impl Process {
                     _ => std::hint::spin_loop(),
                 }
             }
+            let back = Instant::now();
             state = self.lock();
             if pause == Pause::Yield {
-                let back = Instant::now();
                 state.backoff.yielded(&mut idle, back, back - now);
             }
             state.driven = false;

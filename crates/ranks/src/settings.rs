@@ -42,7 +42,7 @@ pub struct Settings {
     /// How collective operations of communicators go that nobody names others for: the same at all ranks.
     pub algorithms: Algorithms,
     /// The site of each rank of the domain, by any numbers; none: all are at one. Collective operations cross from site to site as rarely
-    /// as they can. The same partition at all ranks.
+    /// as they can. The same partition at all ranks ([`crate::Process::agree_on_sites`]).
     pub sites: Arc<[u32]>,
     /// Authorities in PEM that are trusted beside the system's when gateways are reached over TLS.
     pub ca_file: Option<PathBuf>,

@@ -72,6 +72,11 @@ pub trait Transport: Send {
     /// Whether every frame has reached its receiver.
     fn is_flushed(&self) -> bool;
 
+    /// Whether every message has reached its receiver, or is where that finds it, and the word that this process leaves is on its way.
+    fn is_written(&self) -> bool {
+        self.is_flushed()
+    }
+
     /// When it has to be called again though nothing happens.
     fn deadline(&self) -> Option<Instant>;
 

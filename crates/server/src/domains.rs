@@ -159,7 +159,9 @@ impl DomainEntry {
         if memory.is_empty() {
             sharing.clear();
         }
-        let waiting = sharing.len();
+        // Who has ended already never gets it.
+        let waiting = sharing.iter().filter(|rank| self.members[rank].connected).count();
+        let memory = if waiting == 0 { Vec::new() } else { memory };
         let message = ServerMessage::Ranks { addresses, sharing };
         Answer { message, memory: Arc::new(memory), waiting }
     }

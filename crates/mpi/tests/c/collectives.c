@@ -90,6 +90,27 @@ static void reductions_before_the_buffer(void) {
 static long long counted;
 static char *expected_right;
 
+static void add_and_change(void *left, void *right, int *count, MPI_Datatype *type) {
+    (void)type;
+    for (int i = 0; i < *count; i++) ((int *)right)[i] += ((int *)left)[i], ((int *)left)[i] = -1;
+}
+
+/* What a function writes to its first operand is never a program's send buffer. */
+static void changed_operands(void) {
+    for (int commutes = 0; commutes < 2; commutes++) {
+        MPI_Op op;
+        int mine = rank + 1, sum = 0;
+        MPI_Op_create(add_and_change, commutes, &op);
+        for (int root = 0; root < size; root++) {
+            MPI_Reduce(&mine, &sum, 1, MPI_INT, op, root, MPI_COMM_WORLD);
+            CHECK(mine == rank + 1 && (rank != root || sum == size * (size + 1) / 2));
+        }
+        MPI_Allreduce(&mine, &sum, 1, MPI_INT, op, MPI_COMM_WORLD);
+        CHECK(mine == rank + 1 && sum == size * (size + 1) / 2);
+        MPI_Op_free(&op);
+    }
+}
+
 static void count_elements(void *left, void *right, int *count, MPI_Datatype *type) {
     (void)left, (void)type;
     CHECK(right == expected_right + counted);
@@ -283,6 +304,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     reductions();
     reductions_before_the_buffer();
+    changed_operands();
     many_elements();
     freed_while_reducing();
     moves();

@@ -55,7 +55,7 @@ impl Accumulator {
         higher: bool,
         scratch: &mut Option<Span>,
     ) -> Span {
-        if !self.is_filled && (higher || s.is_commutative()) {
+        if !self.is_filled && !s.changes_left() && (higher || s.is_commutative()) {
             return self.result.clone();
         }
         let length = self.result.length();

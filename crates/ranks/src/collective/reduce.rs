@@ -42,7 +42,7 @@ pub(super) fn reduce(
 fn serial(s: &mut Schedule, me: Rank, value: &mut Accumulator, size: u32) {
     let last = size - 1;
     // The first one is only read, and the last one is written.
-    let is_free = me == 0 && !value.is_filled();
+    let is_free = me == 0 && !value.is_filled() && !s.changes_left();
     if !is_free {
         value.settle(s);
     }

@@ -117,6 +117,11 @@ impl Schedule {
         self.operation.as_ref().is_none_or(Operation::is_commutative)
     }
 
+    /// Whether the left operand may be lost.
+    pub(crate) fn changes_left(&self) -> bool {
+        self.operation.as_ref().is_some_and(Operation::changes_left)
+    }
+
     /// `result = result op other` if `other` is of higher ranks, else `other op result`; `other` is lost.
     pub(crate) fn fold(&mut self, result: &Span, other: &Span, higher: bool) {
         if higher && !self.is_commutative() {

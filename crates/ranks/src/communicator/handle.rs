@@ -30,7 +30,7 @@ impl Communicator {
     pub(crate) fn new(process: Arc<Process>, context: Context, group: Group) -> Self {
         let rank = group.rank_of(process.rank()).unwrap_or_default();
         let algorithms = process.settings().algorithms;
-        let sites = Sites::of(&group, &process.settings().sites);
+        let sites = Sites::of(&group, process.sites());
         Self { process, context, group, rank, algorithms, sites, topology: None, made: false }
     }
 

@@ -89,6 +89,13 @@ impl Client {
         let tcp = |event| {
             Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
         };
+        if memory.is_empty() && sharing.contains(&rank) {
+            // The others would wait for messages in memory that it does not have.
+            let problem = format!(
+                "the descriptors of the memory that ranks share did not come from the launcher at {at} (more than RLIMIT_NOFILE?)"
+            );
+            return Err(Error::Join { problem });
+        }
         let transport: Box<dyn Transport> = if memory.is_empty() {
             Box::new(tcp(None)?)
         } else {
@@ -112,6 +119,7 @@ impl Client {
         environment: &LaunchEnvironment,
     ) -> Self {
         process.connect();
+        process.agree_on_sites();
         let mut reporter = Reporter::new(environment);
         process.observe(Box::new(move |status| reporter.tell(status)));
         Self { process, launcher: Some(launcher) }

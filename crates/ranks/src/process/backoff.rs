@@ -45,6 +45,8 @@ impl Backoff {
     const SLOW: Duration = Duration::from_millis(1);
     /// So many times as long nobody yields then: that is what is lost at most.
     const DECLINED: u32 = 32;
+    /// As much as one yield counts: a process that was stopped was not slow.
+    const SLOWEST: Duration = Duration::from_millis(100);
 
     /// What to do next; `most` is the longest time for looking.
     pub(super) fn pause(&mut self, idle: &mut Idle, now: Instant, most: Duration) -> Pause {
@@ -70,7 +72,7 @@ impl Backoff {
         }
         if time > Self::SLOW {
             idle.yields = Self::YIELDS;
-            self.declines_until = Some(now + time * Self::DECLINED);
+            self.declines_until = Some(now + time.min(Self::SLOWEST) * Self::DECLINED);
         }
     }
 
@@ -164,6 +166,14 @@ mod tests {
         assert!(yields > 5 && lost < (now - begun) / (Backoff::DECLINED - 2), "{yields} yields");
         // It learns that it has it to itself again.
         now += Backoff::DECLINED * slow;
+        assert!(count(&wait(&mut backoff, &mut now, 40, MICROSECOND), Pause::Yield) > 0);
+    }
+
+    #[test]
+    fn who_was_stopped_yields_again_soon() {
+        let (mut backoff, mut now) = (Backoff::default(), Instant::now());
+        wait(&mut backoff, &mut now, 40, Duration::from_secs(60));
+        now += Backoff::SLOWEST * Backoff::DECLINED;
         assert!(count(&wait(&mut backoff, &mut now, 40, MICROSECOND), Pause::Yield) > 0);
     }
 

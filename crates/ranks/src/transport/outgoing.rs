@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame, Payload};
-use crate::header::{Rank, RequestId};
+use crate::header::{Kind, Rank, RequestId};
 use crate::transport::poller::Poller;
 use crate::transport::route::Route;
 use crate::transport::socket::is_transient;
@@ -130,8 +130,12 @@ pub(super) struct Outgoing<P: Protocol> {
     /// How many of them are written, and how many bytes of the next.
     written: usize,
     offset: usize,
-    /// Eager sends whose frames wait for room.
-    delayed: Vec<RequestId>,
+    /// Frames that were acknowledged since the beginning.
+    acknowledged: u64,
+    /// Eager sends whose frames wait for room, and how many frames go to there.
+    delayed: VecDeque<(RequestId, u64)>,
+    /// Those of them that are written, and whose requests were not told.
+    carried: Vec<RequestId>,
     /// Bytes of what the receiver says that have not come entirely.
     partial: Vec<u8>,
     /// Since when it is out of reach; later by the time in which it was only silent, or nobody looked.
@@ -169,7 +173,9 @@ impl<P: Protocol> Outgoing<P> {
             connection: Connection::Idle,
             kept: VecDeque::new(),
             spare: Vec::new(),
-            delayed: Vec::new(),
+            acknowledged: 0,
+            delayed: VecDeque::new(),
+            carried: Vec::new(),
             written: 0,
             offset: 0,
             partial: Vec::new(),
@@ -184,6 +190,13 @@ impl<P: Protocol> Outgoing<P> {
 
     pub(super) fn is_flushed(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    /// All but the word that we leave is acknowledged, and that is written. (What is acknowledged after this process has ended may have
+    /// its system drop what it has written but not sent.)
+    pub(super) fn is_written(&self) -> bool {
+        let is_word = |kept: &Kept<_>| kept.frame.header.kind == Kind::Leave;
+        self.written == self.kept.len() && !self.waits_for_room && self.kept.iter().all(is_word)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -234,7 +247,16 @@ impl<P: Protocol> Outgoing<P> {
         if self.waits_for_room
             && let Some(kept) = self.kept.back_mut()
         {
-            self.delayed.extend(engine.delay(&mut kept.frame));
+            let request = engine.delay(&mut kept.frame);
+            let frames = self.acknowledged + self.kept.len() as u64;
+            self.delayed.extend(request.map(|request| (request, frames)));
+        }
+    }
+
+    /// Eager sends are complete that waited for room and are among so many frames, which have found it.
+    fn carry_delayed(&mut self, frames: u64) {
+        while let Some((request, _)) = self.delayed.pop_front_if(|(_, last)| *last <= frames) {
+            self.carried.push(request);
         }
     }
 
@@ -245,8 +267,13 @@ impl<P: Protocol> Outgoing<P> {
         }
     }
 
-    /// Its socket is ready for something. Requests whose frames are acknowledged go into `sent`.
+    /// Its socket is ready for something. Requests whose frames are acknowledged, or written if they waited for that, go into `sent`.
     pub(super) fn ready(&mut self, poller: &Poller, sent: &mut Vec<RequestId>) {
+        self.carry(poller, sent);
+        sent.append(&mut self.carried);
+    }
+
+    fn carry(&mut self, poller: &Poller, sent: &mut Vec<RequestId>) {
         if self.lost_since.is_some() {
             self.look(Instant::now());
         }
@@ -273,9 +300,6 @@ impl<P: Protocol> Outgoing<P> {
             return self.fall(&error);
         }
         self.flush(poller);
-        if !self.waits_for_room && self.written == self.kept.len() {
-            sent.append(&mut self.delayed);
-        }
     }
 
     /// Does what it is time for, and tells what became of `rank`, to which this goes.
@@ -481,6 +505,8 @@ impl<P: Protocol> Outgoing<P> {
         }
         let is_cut_short = count > self.written && self.offset > 0;
         self.written = self.written.saturating_sub(count);
+        self.acknowledged += count as u64;
+        self.carry_delayed(self.acknowledged);
         if is_cut_short {
             // Its receiver reads on to the end of what it has refused; what comes next goes over another connection.
             return Err(io::Error::other("it answered before it was told all"));
@@ -489,7 +515,12 @@ impl<P: Protocol> Outgoing<P> {
     }
 
     fn flush(&mut self, poller: &Poller) {
-        match self.write() {
+        let written = self.write();
+        // What is encrypted and has found no room is still here.
+        if !self.connection.writable::<P>().is_some_and(|stream| stream.wants_write()) {
+            self.carry_delayed(self.acknowledged + self.written as u64);
+        }
+        match written {
             Ok(waits) if waits != self.waits_for_room => {
                 self.waits_for_room = waits;
                 let Some(stream) = self.connection.writable::<P>() else { return };
@@ -548,7 +579,9 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::engine::Status;
     use crate::header::{Context, DomainId, Header, Kind, Mode};
+    use crate::settings::Settings;
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -684,6 +717,44 @@ mod tests {
         drive(&mut outgoing, &poller, |it| it.written == 1);
         listener.accept().unwrap().0.write_all(b"1").unwrap();
         drive(&mut outgoing, &poller, Outgoing::is_flushed);
+    }
+
+    #[test]
+    fn a_send_that_waits_for_room_is_complete_when_it_is_written_or_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poller = Poller::new(None).unwrap();
+        let mut outgoing = outgoing(&listener);
+        outgoing.send(frame(vec![b'a'; 64 << 20]), &poller);
+        drive(&mut outgoing, &poller, |it| it.waits_for_room);
+        let mut engine = Engine::new(DomainId::from_bytes([0; 16]), 0, 2, &Settings::default());
+        let mut sends = Vec::new();
+        for length in [4, 64 << 20, 4] {
+            let request = engine.completed(Ok(Status::EMPTY));
+            outgoing.send(Frame { eager: Some(request), ..frame(vec![b'b'; length]) }, &poller);
+            outgoing.delay(&mut engine);
+            assert!(!engine.is_complete(request));
+            sends.push(request);
+        }
+        let (mut accepted, _) = listener.accept().unwrap();
+        let mut sent = Vec::new();
+        let mut go_on = |outgoing: &mut Outgoing<Bare>, count: usize| {
+            let mut ready = Vec::new();
+            while sent.len() < count {
+                poller.ready(&mut ready);
+                ready.drain(..).for_each(|_| outgoing.ready(&poller, &mut sent));
+            }
+            sent.clone()
+        };
+        // The long one behind it still waits.
+        let mut near = accepted.try_clone().unwrap();
+        let reader = std::thread::spawn(move || near.read_exact(&mut vec![0; (64 << 20) + 4]));
+        assert_eq!(go_on(&mut outgoing, 1), sends[..1]);
+        reader.join().unwrap().unwrap();
+        assert!(outgoing.waits_for_room);
+        // The receiver has the others already, over a connection of before.
+        accepted.write_all(b"1111").unwrap();
+        assert_eq!(go_on(&mut outgoing, 3), sends);
+        assert!(!outgoing.close());
     }
 
     #[test]

@@ -71,6 +71,31 @@ fn more_than_a_ring_holds_arrives_though_its_sender_passes_no_messages_any_more(
     }
 }
 
+/// Who computes for long is not out of reach, so what was buffered for it is not dropped.
+#[test]
+fn what_was_buffered_reaches_who_computes_for_longer_than_a_peer_may_be_lost() {
+    const MESSAGES: u8 = 200;
+    let settings = Settings { peer_timeout: Duration::from_millis(400), ..Settings::default() };
+    for kind in [Kind::SharedMemory, Kind::Tcp] {
+        run_with(processes(kind, 2, &settings), move |world| {
+            world.process().connect();
+            if world.rank() == 0 {
+                std::thread::sleep(Duration::from_millis(1500));
+                let mut data = vec![0; 60_000];
+                for number in 0..MESSAGES {
+                    world.recv(&mut data, 1, 0).unwrap();
+                    assert!(data.iter().all(|one| *one == number));
+                }
+            } else {
+                for number in 0..MESSAGES {
+                    world.bsend(&[number; 60_000], 0, 0).unwrap();
+                }
+            }
+            world.process().leave();
+        });
+    }
+}
+
 /// Repeatable numbers that look random.
 struct Random(u64);
 

@@ -100,6 +100,8 @@ enum Peer {
 async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
     let mut member = Peer::Unknown;
     let (mut lines, mut answer) = (Lines::default(), None);
+    // It has not got what it may share.
+    let mut owed = true;
     let ended = loop {
         let mut bytes = [0; LONGEST_LINE];
         tokio::select! {
@@ -123,6 +125,7 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
                     break None;
                 }
                 if let (Some(domain), Some(domains)) = (shares, domains.upgrade()) {
+                    owed = false;
                     domains.note_shared(domain);
                 }
             }
@@ -141,7 +144,7 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
     let Some(domains) = domains.upgrade() else { return };
     match member {
         Peer::Unknown => {}
-        Peer::Joined(domain, rank) => domains.note(domain, rank, |of| of.connected = false),
+        Peer::Joined(domain, rank) => domains.ended(domain, rank, owed),
         Peer::Reporting(domain, rank, _) => domains.note(domain, rank, |of| of.reports = false),
     }
 }
@@ -228,6 +231,19 @@ fn started(members: &mut BTreeMap<Rank, Member>, rank: Rank) -> Result<&mut Memb
     members.get_mut(&rank).ok_or_else(|| format!("rank {rank} was not started here"))
 }
 
+impl DomainEntry {
+    /// One rank less waits for the memory that it shares; the last one leaves us none of it.
+    fn note_shared(&self) {
+        self.answer.send_modify(|answer| {
+            let Some(answer) = answer else { return };
+            answer.waiting = answer.waiting.saturating_sub(1);
+            if answer.waiting == 0 {
+                answer.memory = Arc::default();
+            }
+        });
+    }
+}
+
 impl Domains {
     pub(super) fn join(&self, message: ClientMessage) -> Result<Promise, String> {
         let ClientMessage::Join { domain, rank, credential, address } = message else {
@@ -271,17 +287,26 @@ impl Domains {
         Ok(entry.ranks.unwrap_or_default())
     }
 
-    /// A rank has got the memory that it shares; the last one leaves us none of it.
+    /// A rank has got the memory that it shares.
     fn note_shared(&self, domain: DomainId) {
-        let all = self.lock();
-        let Some(entry) = all.get(&domain) else { return };
-        entry.answer.send_modify(|answer| {
-            let Some(answer) = answer else { return };
-            answer.waiting = answer.waiting.saturating_sub(1);
-            if answer.waiting == 0 {
-                answer.memory = Arc::default();
-            }
+        if let Some(entry) = self.lock().get(&domain) {
+            entry.note_shared();
+        }
+    }
+
+    /// A rank's connection has ended, perhaps before it got what it was `owed`.
+    fn ended(&self, domain: DomainId, rank: Rank, owed: bool) {
+        let mut all = self.lock();
+        let Some(entry) = all.get_mut(&domain) else { return };
+        if let Some(member) = entry.members.get_mut(&rank) {
+            member.connected = false;
+        }
+        let shares = entry.answer.borrow().as_ref().is_some_and(|answer| {
+            matches!(&answer.message, ServerMessage::Ranks { sharing, .. } if sharing.contains(&rank))
         });
+        if owed && shares {
+            entry.note_shared();
+        }
     }
 
     fn leave(&self, domain: DomainId, rank: Rank) {

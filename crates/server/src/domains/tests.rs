@@ -113,6 +113,47 @@ async fn ranks_of_a_server_share_memory_and_have_connections_to_others() {
     }
 }
 
+/// Whether a rank ends before it is told of the memory or while it is, none of it stays here.
+#[tokio::test]
+async fn memory_for_ranks_that_have_ended_is_given_up() {
+    let (data, ada) = (tempfile::tempdir().unwrap(), Principal::named("ada"));
+    let domains = Domains::new(data.path().join("domains"), DAY, 3, 1);
+    let domain = new(1, 0).domain;
+    domains.open(domain, &ada).unwrap();
+    let mut streams = Vec::new();
+    let mut addresses = Vec::new();
+    for rank in 0..3 {
+        let new = NewRank { ranks: 3, transport: TransportKind::SharedMemory, ..new(1, rank) };
+        let environment = domains.enter(&new, &ada, ("ring", job(1))).await.unwrap();
+        let mut stream = UnixStream::connect(&environment.rendezvous).await.unwrap();
+        let address: Address = format!("127.0.0.1:{}", 4000 + rank).parse().unwrap();
+        let credential = environment.credential.clone();
+        let join = ClientMessage::Join { domain, rank, credential, address: address.clone() };
+        stream.write_all(format!("{join}\n").as_bytes()).await.unwrap();
+        streams.push(stream);
+        addresses.push(address);
+    }
+    members(&domains, &ada, |of| of.address.is_some()).await;
+    drop(streams.pop());
+    while domains.members(domain, &ada).unwrap()[&2].connected {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    domains.connect(domain, &ada, addresses).unwrap();
+    // The server has not run since, so the second one ends before it is told.
+    drop(streams.pop());
+    let has_memory =
+        || !domains.lock()[&domain].answer.borrow().as_ref().unwrap().memory.is_empty();
+    assert!(has_memory());
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while has_memory() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await
+    .unwrap();
+    assert!(streams[0].readable().await.is_ok());
+}
+
 #[tokio::test]
 async fn strangers_and_those_of_other_domains_do_not_join() {
     let data = tempfile::tempdir().unwrap();

@@ -269,7 +269,11 @@ impl Transport for SharedMemory {
 
     fn eager_limit(&self, to: Rank, settings: &Settings) -> usize {
         match self.place(to) {
-            Some(_) => settings.shared_memory_eager_limit,
+            // Of two one has room while the other is read.
+            Some(_) => {
+                let half = self.segment.capacity() / 2 - Header::SIZE;
+                settings.shared_memory_eager_limit.min(half)
+            }
             None => self.tcp.eager_limit(to, settings),
         }
     }
@@ -306,6 +310,10 @@ impl Transport for SharedMemory {
 
     fn is_flushed(&self) -> bool {
         self.outgoing.iter().all(|outgoing| outgoing.queue.is_empty()) && self.tcp.is_flushed()
+    }
+
+    fn is_written(&self) -> bool {
+        self.outgoing.iter().all(|outgoing| outgoing.queue.is_empty()) && self.tcp.is_written()
     }
 
     fn deadline(&self) -> Option<Instant> {

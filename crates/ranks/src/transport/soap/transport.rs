@@ -305,6 +305,10 @@ impl Transport for Soap {
         self.outgoing.iter().all(Outgoing::is_flushed)
     }
 
+    fn is_written(&self) -> bool {
+        self.outgoing.iter().all(Outgoing::is_written)
+    }
+
     fn deadline(&self) -> Option<Instant> {
         let outgoing = self.outgoing.iter().filter_map(Outgoing::deadline);
         let incoming = self.incoming.iter().flatten().filter_map(Incoming::deadline);

@@ -327,6 +327,10 @@ impl Transport for Tcp {
         self.outgoing.iter().all(Outgoing::is_flushed)
     }
 
+    fn is_written(&self) -> bool {
+        self.outgoing.iter().all(Outgoing::is_written)
+    }
+
     fn deadline(&self) -> Option<Instant> {
         self.outgoing.iter().filter_map(Outgoing::deadline).chain(self.strangers_end()).min()
     }
