@@ -265,6 +265,7 @@ impl Process {
         let (greatest, least) = most.split_at(self.size as usize);
         let is_same = greatest.iter().zip(least).all(|(greatest, least)| *greatest == !least);
         self.has_no_sites.store(agreed.is_err() || !is_same, Ordering::Relaxed);
+        self.lock().engine.forget_traffic();
     }
 
     /// The site of each rank of the domain, if all ranks know the same.

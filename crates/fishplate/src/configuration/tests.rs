@@ -43,6 +43,7 @@ fn samples(key: &Key) -> [&'static str; 2] {
         "listen" => ["127.0.0.1:1", "[::1]:2"],
         "public_url" => ["https://a.example/x", "http://b.example"],
         "proxy" => ["10.1.0.7", "10.2.0.0/16"],
+        "relay" => ["https://hub.example/sites/a", "https://hub.example/sites/b"],
         "rank_address" => ["10.1.0.7", "::1"],
         "builtin" => ["matrix", "stream"],
         "allow_network" => ["lab=10.1.0.0/16", "hall=10.2.0.0/16"],

@@ -74,10 +74,14 @@ pub(crate) fn slow(world: &Communicator) {
         // Then there are connections, both ways.
         world.send(&[1u8], 1, 2).unwrap();
         world.recv(&mut [0u8], 1, 3).unwrap();
-        for number in 0..COUNT {
-            world.send(&vec![number; 30_000 / 4], 1, 0).unwrap();
-        }
-        println!("\nall are sent");
+        // They are complete when they are written.
+        let numbers: Vec<_> = (0..COUNT).map(|number| vec![number; 30_000 / 4]).collect();
+        world.scope(|scope| {
+            for data in &numbers {
+                world.isend(scope, data, 1, 0).unwrap();
+            }
+            println!("\nall are sent");
+        });
         world.recv(&mut [0u8], 1, 1).unwrap();
     } else {
         world.recv(&mut [0u8], 0, 2).unwrap();

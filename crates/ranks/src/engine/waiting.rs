@@ -46,6 +46,13 @@ impl Engine {
         all.filter(|of| of.sent > 0 || of.received > 0).collect()
     }
 
+    /// Counts messages and their bytes from now on: what was exchanged to join is not the program's.
+    pub(crate) fn forget_traffic(&mut self) {
+        for peer in &mut self.peers {
+            (peer.messages, peer.bytes) = (0, 0);
+        }
+    }
+
     /// What a request waits for; `None` if it is complete.
     pub(crate) fn wait_of(&self, request: RequestId) -> Option<Wait> {
         match self.requests.get(&request)? {
