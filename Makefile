@@ -25,6 +25,12 @@ define need
   $(SUDO) apt-get -qq install -y --no-install-recommends $(2) >/dev/null; }
 endef
 
+# $(call install_package,--release): the Python package into .venv, compiled so.
+define install_package
+mkdir -p python/command/scripts
+cd python && ../.venv/bin/maturin develop --quiet $(1)
+endef
+
 .PHONY: help
 help:
 	@echo 'make demo    a pipe under pressure, an MPI program across two sites, and the Pipe Problem, coarse; programs as services'
@@ -46,11 +52,9 @@ help:
 
 .PHONY: demo
 demo: tools .venv/python-tools
-	$(call need,openssl,openssl,the certificates of the sites)
-	$(CARGO) build --release --package fishplate --package fishplate-mpi
-	mkdir -p python/command/scripts
-	cd python && ../.venv/bin/maturin develop --quiet --release
 	examples/pipe/install.sh
+	$(CARGO) build --release --package fishplate --package fishplate-mpi
+	$(call install_package,--release)
 	@echo 'A thick-walled pipe under pressure:'
 	$(VENV) examples/pipe/demo.py --fishplate $(RELEASE_BINARY)
 	@echo
@@ -71,9 +75,9 @@ SIZE ?= coarse
 STEPS ?= 3
 .PHONY: pipe
 pipe: tools .venv/python-tools
+	examples/pipe/install.sh
 	$(CARGO) build --release --package fishplate
-	mkdir -p python/command/scripts
-	cd python && ../.venv/bin/maturin develop --quiet --release
+	$(call install_package,--release)
 	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem --size $(SIZE) --steps $(STEPS)
 
 # --- test -----------------------------------------------------------------------------------------
@@ -136,8 +140,7 @@ python: tools python-package
 
 .PHONY: python-package
 python-package: tools .venv/python-tools
-	mkdir -p python/command/scripts
-	cd python && ../.venv/bin/maturin develop --quiet
+	$(call install_package,)
 
 .venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
 	examples/pipe/install.sh
@@ -186,8 +189,7 @@ bench: tools .venv/python-tools
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate --package fishplate-mpi
 	$(CARGO) build --release --package fishplate-data --example fetch
-	mkdir -p python/command/scripts
-	cd python && ../.venv/bin/maturin develop --quiet --release
+	$(call install_package,--release)
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link

@@ -31,7 +31,7 @@ def say(text: str) -> None:
     print(f"[{time.monotonic() - STARTED:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def compiled(binary: Path, folder: Path) -> Path:
+def compile_program(binary: Path, folder: Path) -> Path:
     """moldyn.c for the MPI standard's ABI, linked to the library beside the binary."""
     program, library = folder / "moldyn", binary.with_name("libmpi_abi.so")
     if not library.exists():
@@ -95,7 +95,7 @@ def demo(chosen: argparse.Namespace) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fishplate-moldyn-")))
         say("compiling moldyn.c, an MPI program, for the ABI of the MPI standard")
-        compiled(binary, folder)
+        compile_program(binary, folder)
         made, key = certificate(folder)
         tls = ["--tls-cert", made, "--tls-key", key, "--rank-ca", made]
         urls = []

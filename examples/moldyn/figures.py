@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from demo import checked, compiled, energy, fishplate_binary, main, process
+from demo import checked, compile_program, energy, fishplate_binary, main, process
 from demo import Failed
 
 SERIAL = "barrier=serial,allreduce=reduce-broadcast,reduce=serial,broadcast=serial"
@@ -34,7 +34,7 @@ def figures(chosen: argparse.Namespace) -> None:
     binary = fishplate_binary(chosen.fishplate)
     with tempfile.TemporaryDirectory(prefix="fishplate-moldyn-") as name:
         folder = Path(name)
-        compiled(binary, folder)
+        compile_program(binary, folder)
         cases = [(cells, max(chosen.ranks)) for cells in chosen.cells]
         cases += [(max(chosen.cells), ranks) for ranks in chosen.ranks if ranks != max(chosen.ranks)]
         least: dict[tuple[str, int, int], float] = {}

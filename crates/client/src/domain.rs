@@ -3,11 +3,11 @@
 //! - [`server`]: what is asked of the service `domain` of each server
 //! - [`manager`]: places, starts, addresses, and the end
 
-pub mod manager;
 pub mod server;
+pub mod workflow_manager;
 
-pub use manager::{DomainEvent, DomainPlan, EndedRank, Instances, Manager, RankOutput};
 pub use server::{DomainServer, Member, RankState};
+pub use workflow_manager::{DomainEvent, DomainPlan, EndedRank, Instances, Manager, RankOutput};
 
 use crate::error::Error;
 

@@ -22,7 +22,7 @@ use serde_json::json;
 use self::running::DomainRun;
 use self::status::StatusArgs;
 use super::client::{ConnectionArgs, duration, run_interruptible};
-use super::run::soap_if_told;
+use super::run::require_soap_transport;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::UsageError;
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
                 shown: None,
                 how: args.how.clone(),
             };
-            soap_if_told(run.how.endpoints.as_deref(), run.transport)?;
+            require_soap_transport(run.how.endpoints.as_deref(), run.transport)?;
             Ok(running::run(run, output)?.code.into())
         }
         DomainCommand::Status(args) => {

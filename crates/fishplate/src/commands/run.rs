@@ -106,7 +106,7 @@ struct FurtherSection {
 pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
     if !args.hosts.is_empty() {
         let run = on_hosts(args)?;
-        soap_if_told(run.how.endpoints.as_deref(), run.transport)?;
+        require_soap_transport(run.how.endpoints.as_deref(), run.transport)?;
         return Ok(running::run(run, output)?.code.into());
     }
     let mut how = args.how;
@@ -126,7 +126,7 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
         transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
         endpoints,
     };
-    soap_if_told(launch.endpoints.as_deref(), launch.transport)?;
+    require_soap_transport(launch.endpoints.as_deref(), launch.transport)?;
     let report = fishplate_launch::run(&launch)?;
     if output.json {
         output.value(&json::launch(&report))?;
@@ -144,7 +144,7 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
 }
 
 /// SOAP clients reach ranks that speak SOAP.
-pub(crate) fn soap_if_told(
+pub(crate) fn require_soap_transport(
     endpoints: Option<&Path>,
     transport: TransportKind,
 ) -> Result<(), UsageError> {

@@ -30,7 +30,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrIn6;
 
 use self::running::{RunningServer, Signals};
-use super::domain::service::{self as manager, ReachArgs};
+use super::domain::service::{self as domain_manager, ReachArgs};
 use super::hosting::{HostingArgs, ServiceArgs};
 use crate::configuration::Resolution;
 use crate::output::diagnostics::Mistakes;
@@ -142,7 +142,7 @@ pub(crate) struct ServeArgs {
 
 /// What is served of Fishplate's own.
 fn builtin_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(builtin::NAMES.into_iter().chain([manager::NAME]))
+    PossibleValuesParser::new(builtin::NAMES.into_iter().chain([domain_manager::NAME]))
 }
 
 /// Tokens of an identity provider.
@@ -187,10 +187,10 @@ impl ServeArgs {
     ) -> anyhow::Result<(Vec<Description>, Mistakes)> {
         let others = resolution.names_services() || !self.builtin.is_empty();
         let (mut all, mistakes) = self.service.descriptions(&self.files, &self.words, others)?;
-        if self.builtin.iter().any(|name| name == manager::NAME) {
+        if self.builtin.iter().any(|name| name == domain_manager::NAME) {
             let (allow_private, networks) = self.hosting.networks()?;
             let reach = ReachArgs::new(allow_private, &networks, self.rank_ca()?.as_deref());
-            all.push(manager::description(&reach)?);
+            all.push(domain_manager::description(&reach)?);
         }
         Ok((all, mistakes))
     }

@@ -21,7 +21,7 @@ use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
-use crate::faces::html::domain::{self as domain_html, DomainPage};
+use crate::faces::html::domain::{self as domain_html, DomainResource};
 use crate::faces::passage::asks_for;
 use crate::faces::quota::{self, QUOTA};
 use crate::faces::{data, gateway, html, sites, soap};
@@ -93,7 +93,7 @@ where
             Err(fault) => denied(host, &parts, &body, &fault),
         };
     }
-    if let Some(asked) = DomainPage::of(name) {
+    if let Some(asked) = DomainResource::of(name) {
         return Box::pin(domain_page(host, asked, &parts.method, &principal)).await;
     }
     match (name, host.service(name)) {
@@ -169,7 +169,7 @@ fn access<'a>(host: &Host, name: &'a str, asked: &Parts, principal: &'a Principa
         Some(place) => place.access(&asked.method),
         None if site.is_some() => (sites::SITES, Action::Pass),
         None if gateway::RankAddress::of(name).is_some() => (gateway::DOMAINS, Action::Pass),
-        None if DomainPage::of(name).is_some() => return DomainPage::access(principal),
+        None if DomainResource::of(name).is_some() => return DomainResource::access(principal),
         None if name == METRICS && host.service(name).is_none() => (METRICS, Action::Read),
         None => (name, Action::Describe),
     };
@@ -225,7 +225,7 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
     let name = below(host, asked.uri.path());
     let mut reply = if data::DataResource::of(name).is_some() {
         data::problem::reply(fault, &asked.headers)
-    } else if DomainPage::of(name).is_some() {
+    } else if DomainResource::of(name).is_some() {
         refused_page(host, fault)
     } else if asked.method == Method::POST {
         refused(asked, None, fault)
@@ -421,19 +421,19 @@ fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
 /// (`http::origin`).
 async fn domain_page(
     host: &Host,
-    asked: DomainPage,
+    asked: DomainResource,
     method: &Method,
     caller: &Principal,
 ) -> HttpResponse {
     let made = match (asked, method) {
-        (DomainPage::Script, &Method::GET | &Method::HEAD) => {
+        (DomainResource::Script, &Method::GET | &Method::HEAD) => {
             return text(200, "text/javascript; charset=utf-8", domain_html::SCRIPT.to_owned());
         }
-        (DomainPage::Domain(id), &Method::GET | &Method::HEAD) => {
+        (DomainResource::Domain(id), &Method::GET | &Method::HEAD) => {
             domain_html::domain(host, caller, id).await
         }
-        (DomainPage::Domain(id), &Method::POST) => domain_html::end(host, caller, id).await,
-        (DomainPage::Script, _) => return not_allowed("GET to read", "GET, HEAD"),
+        (DomainResource::Domain(id), &Method::POST) => domain_html::end(host, caller, id).await,
+        (DomainResource::Script, _) => return not_allowed("GET to read", "GET, HEAD"),
         _ => return not_allowed("GET to look and POST to end it", "GET, HEAD, POST"),
     };
     let mut reply = match made {

@@ -28,14 +28,14 @@ const ROWS: usize = 512;
 
 /// What is at an address below `domains`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DomainPage {
+pub(crate) enum DomainResource {
     /// The page of a domain.
     Domain(DomainId),
     /// What keeps pages up to date.
     Script,
 }
 
-impl DomainPage {
+impl DomainResource {
     /// That of a path below the public URL.
     pub(crate) fn of(path: &str) -> Option<Self> {
         match path.strip_prefix(DOMAINS)?.strip_prefix('/')? {
@@ -57,7 +57,7 @@ impl DomainPage {
 /// `InvalidValue` if there is none here; `Forbidden`.
 pub(crate) async fn domain(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
     // As the operation that tells the same; rules may be of operations.
-    host.authorise(&Access { operation: "state", ..DomainPage::access(caller) })?;
+    host.authorise(&Access { operation: "state", ..DomainResource::access(caller) })?;
     let asked = DomainRequest { host, owner: caller, domain: id };
     let view = asked.look()?;
     let known = asked.known(&view.members).await?;
@@ -225,7 +225,7 @@ fn pairs(body: &mut String, rows: Vec<(Rank, Vec<Traffic>)>) {
 /// # Errors
 /// See [`DomainRequest::end`].
 pub(crate) async fn end(host: &Host, caller: &Principal, id: DomainId) -> Result<String, Fault> {
-    host.authorise(&Access { operation: "end", ..DomainPage::access(caller) })?;
+    host.authorise(&Access { operation: "end", ..DomainResource::access(caller) })?;
     let asked = DomainRequest { host, owner: caller, domain: id };
     // Whether there is one: what is not known has no ranks to end.
     asked.ranks(Action::Describe)?;
@@ -260,7 +260,7 @@ fn all_services(host: &Host) -> String {
 
 /// The caller's domains that have ranks here, for the list of services.
 pub(super) fn list(body: &mut String, host: &Host, caller: &Principal) {
-    if host.authoriser.authorise(&DomainPage::access(caller)).is_err() {
+    if host.authoriser.authorise(&DomainResource::access(caller)).is_err() {
         return;
     }
     let domains = host.domains.of(caller);
@@ -285,12 +285,12 @@ mod tests {
     #[test]
     fn an_address_is_of_a_domain_or_of_the_script() {
         let id = DomainId::from_bytes([7; 16]);
-        assert_eq!(DomainPage::of(&format!("domains/{id}")), Some(DomainPage::Domain(id)));
-        assert_eq!(DomainPage::of("domains/live.js"), Some(DomainPage::Script));
+        assert_eq!(DomainResource::of(&format!("domains/{id}")), Some(DomainResource::Domain(id)));
+        assert_eq!(DomainResource::of("domains/live.js"), Some(DomainResource::Script));
         for other in ["domains", "domains/", "domains/nothing", "domain/live.js"] {
-            assert_eq!(DomainPage::of(other), None, "{other}");
+            assert_eq!(DomainResource::of(other), None, "{other}");
         }
-        assert_eq!(DomainPage::of(&format!("domains/{id}/0")), None);
+        assert_eq!(DomainResource::of(&format!("domains/{id}/0")), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-"""zeep and the workflow manager: python manager.py MANAGER SERVICE SERVICE
+"""zeep and the workflow manager: python domain_manager.py MANAGER SERVICE SERVICE
 
 Runs a domain of two ranks, one of each service, which copy their input `x` to their output `y`.
 """

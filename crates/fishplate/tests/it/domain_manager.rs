@@ -227,7 +227,7 @@ fn zeep_runs_a_domain_through_it() {
     };
     let (one, two) = (copying(&[]), copying(&[]));
     let manager = manager(&["--allow-private"]);
-    let script: &Path = &interop("zeep/manager.py");
+    let script: &Path = &interop("zeep/domain_manager.py");
     let said = Command::new(python)
         .arg(script)
         .args([manager.url(), one.url(), two.url()])
