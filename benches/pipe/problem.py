@@ -347,6 +347,9 @@ def tables(found: dict[str, Any]) -> list[str]:
         said.append(f"{way.capitalize()} the total is {100 * min(ratios):+.2f} to {100 * max(ratios):+.2f} % in the rounds")
         said[-1] += f", median **{100 * statistics.median(ratios):+.2f} %**"
         said[-1] += f"; the goal of {100 * goal:g} %: {verdict(ratios, goal)}." if goal and way == REFERENCE else "."
+        outside = [sum(turn["seconds"].values()) - sum(turn["programs"].values()) for turn in ways[way]]
+        share = 100 * statistics.median(outside) / statistics.median(direct)
+        said.append(f"Outside of programs {statistics.median(outside):.2f} s are {share:.2f} % of the time {DIRECT}.")
         moved = {by: statistics.median(turn["bytes"][by] for turn in ways[way]) / 1e6 for by in ("client", "sites")}
         said.append(f"{moved['client']:.2f} MB went through the client, {moved['sites']:.2f} MB from site to site.")
     if overheads := PAPER_OVERHEADS.get(found["size"]):
