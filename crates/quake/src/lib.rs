@@ -1,0 +1,14 @@
+//! QUAKE, a benchmark of dependability (paper 004, section 4): it loads, stresses, kills, watches and restarts a
+//! server that speaks SOAP, any server, and says with figures whether it can be trusted.
+//!
+//! The parts have the paper's names: a benchmark management system (`manager`) activates client agents
+//! (`agent`, `load`) and an agent on the host of the system under test (`system`, `stress`, `fault`, `watchdog`),
+//! merges what each of them saw ([`record`]), judges it (`statistics`, `verdict`) and reports (`report`).
+//!
+//! Reading order:
+//!
+//! - [`experiment`]: what is to be done, a TOML file
+//! - [`record`]: what was seen, second by second; the files of a run
+
+pub mod experiment;
+pub mod record;

@@ -1,0 +1,256 @@
+//! What was seen: the files of a run, and the types that parts of QUAKE hand each other.
+//!
+//! A run of an experiment is a directory:
+//!
+//! ```text
+//! experiment.toml            as it was read, seed included
+//! cells/CELL/REPETITION/     one cell, once: CELL as in `Cell::name`, REPETITION from 1
+//!     cell.json              [`Cell`]
+//!     load.jsonl             [`LoadSecond`] a line, of each agent
+//!     system.jsonl           [`SystemSecond`] a line
+//!     events.jsonl           [`Event`] a line
+//!     requests.bin           what became of each request, for audits
+//!     log/PROCESS            what processes of the system wrote
+//!     outcome.json           [`CellOutcome`]; it is there when the cell is complete, and not before
+//! report.html, results.csv, results.json
+//! ```
+//!
+//! Times are seconds since the common start of the cell, by the manager's clock.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A configuration of the system, once.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Cell {
+    /// The matrix's values, by name.
+    pub values: BTreeMap<String, String>,
+    /// From 1.
+    pub repetition: u64,
+}
+
+/// What became of requests. Every request that was begun is in exactly one.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Outcomes {
+    /// Answered rightly within the deadline: goodput counts these alone.
+    pub right: u64,
+    /// Answered rightly, too late.
+    pub late: u64,
+    /// Answered with success, and not right (WRONG).
+    pub wrong: u64,
+    /// A fault, or a status of 4xx or 5xx that is no refusal (ERROR).
+    pub error: u64,
+    /// 503 or 429, or a fault that says that the server is busy: deliberate (REFUSED).
+    pub refused: u64,
+    /// No connection.
+    pub unreachable: u64,
+    /// The connection broke before the answer's end.
+    pub broken: u64,
+    /// No answer within ten deadlines; the client went on.
+    pub unanswered: u64,
+}
+
+/// A second of an agent's load. `latency` counts from when a request should have begun (coordinated omission
+/// corrected), `service` from when it did; both in microseconds, of right and late answers.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct LoadSecond {
+    /// Which agent, from 0.
+    pub agent: u32,
+    /// Since the common start; answers count in the second in which they ended.
+    pub second: u32,
+    /// Requests begun.
+    pub begun: u64,
+    /// Requests that should have begun and did not, because the agent could not (its most requests are under way).
+    pub held_back: u64,
+    /// What became of those that ended.
+    pub outcomes: Outcomes,
+    /// The same, by operation.
+    pub operations: BTreeMap<String, Outcomes>,
+    /// An HDR histogram (V2, deflated, base64); empty if nothing was answered.
+    pub latency: String,
+    /// The same, without the correction.
+    pub service: String,
+    /// Bytes sent and received.
+    pub bytes: (u64, u64),
+    /// The longest that a request began after its time because the agent was late, in microseconds.
+    pub lag: u64,
+    /// The agent's own processor time, in microseconds.
+    pub processor: u64,
+    /// The agent's own resident memory, in bytes.
+    pub memory: u64,
+    /// Some of the second's explicit errors, in words: at most 3.
+    pub said: Vec<String>,
+}
+
+/// A second on the host of the system under test.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct SystemSecond {
+    /// Since the common start.
+    pub second: u32,
+    /// The processes of the system, by the experiment's names; their children are counted with them.
+    pub processes: BTreeMap<String, ProcessSample>,
+    /// Connections to the server's port that are established.
+    pub connections: u64,
+    /// The host's memory that is available, in bytes.
+    pub memory_available: u64,
+    /// Free on the file system of the cell's directory, in bytes.
+    pub disk_free: u64,
+    /// The host's processor time that was used, of all there is, 0 to 1.
+    pub processor: f64,
+    /// The probe's last answer: its time in microseconds, or what was wrong.
+    pub probe: Option<Result<u64, String>>,
+    /// What the watching itself used, in microseconds of processor time.
+    pub watching: u64,
+}
+
+/// A process and its children.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ProcessSample {
+    /// Of the process itself; another one after a restart.
+    pub pid: u32,
+    /// Resident memory, in bytes.
+    pub resident: u64,
+    /// Proportional set size, in bytes, if it could be read.
+    pub proportional: Option<u64>,
+    /// Threads.
+    pub threads: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Processor time in this second, in microseconds.
+    pub processor: u64,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Event {
+    /// Seconds since the common start; negative before it.
+    pub at: f64,
+    /// What.
+    pub what: Happening,
+}
+
+/// What can happen in a cell.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Happening {
+    /// A process of the system was started.
+    Started {
+        /// Its name.
+        process: String,
+        /// Its ID.
+        pid: u32,
+    },
+    /// The probe was answered for the first time since the start.
+    Ready,
+    /// A process ended.
+    Ended {
+        /// Its name.
+        process: String,
+        /// Its exit code, or
+        code: Option<i32>,
+        /// the signal that ended it.
+        signal: Option<i32>,
+        /// Whether the kernel ended it for want of memory.
+        out_of_memory: bool,
+    },
+    /// A fault was injected.
+    Fault {
+        /// What was done, to which process.
+        action: crate::experiment::FaultAction,
+        /// The process.
+        process: String,
+    },
+    /// A stress began (`on`) or ended.
+    Stress {
+        /// The resource, by the experiment's word.
+        resource: String,
+        /// Whether it began.
+        on: bool,
+        /// What could not be had of it, in words.
+        short: Option<String>,
+    },
+    /// The system failed.
+    Failure(Failure),
+    /// The first right answer after a failure.
+    Answered,
+    /// Goodput is back at 90 % of the baseline.
+    Recovered,
+    /// It was restarted before it failed.
+    Rejuvenated {
+        /// Why, in words.
+        because: String,
+    },
+    /// An agent was lost.
+    AgentLost {
+        /// Which.
+        agent: u32,
+    },
+}
+
+/// How a server fails (QUAKE's classes).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FailureClass {
+    /// The process is gone, or its port refuses.
+    Crash,
+    /// It lives and gives no answer, and uses no processor time.
+    Hang,
+    /// It accepts, and goodput is below 1 % of the baseline while load is offered.
+    Zombie,
+    /// Goodput is below 20 % of the baseline.
+    Degraded,
+    /// It answers with success, and not right.
+    Wrong,
+    /// It answers with faults.
+    Error,
+    /// It refuses, deliberately.
+    Refused,
+}
+
+/// A failure, as the watchdog saw it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Failure {
+    /// Of which class.
+    pub class: FailureClass,
+    /// Since when, by what was seen: seconds since the common start. `Event::at` is when it was said.
+    pub since: f64,
+    /// Answers that had been right until then.
+    pub after_requests: u64,
+    /// What speaks for it, in words: figures, a line of the log, the signal.
+    pub cause: String,
+}
+
+/// What a cell came to.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct CellOutcome {
+    /// Why it ended, in words.
+    pub ended: String,
+    /// How long it took, in seconds since the common start.
+    pub seconds: f64,
+    /// All requests of all agents.
+    pub outcomes: Outcomes,
+    /// The baseline: right answers a second, the median of the first seconds after the warm-up.
+    pub baseline: f64,
+    /// The audit, if there was one.
+    pub audit: Option<AuditOutcome>,
+    /// Where: processor, cores, memory, kernel, versions.
+    pub environment: BTreeMap<String, String>,
+    /// Offset of each agent's clock to the manager's, in seconds, and how sure it is.
+    pub clocks: Vec<(f64, f64)>,
+}
+
+/// What the server holds against what its clients saw.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct AuditOutcome {
+    /// Requests that were answered rightly.
+    pub answered: u64,
+    /// Of those, that the server has not done.
+    pub lost: u64,
+    /// That it has done more than once.
+    pub doubled: u64,
+    /// That it has done and nobody sent.
+    pub invented: u64,
+    /// The first of them, by ID: at most 20.
+    pub examples: Vec<String>,
+}
