@@ -79,7 +79,8 @@ def closed_to_others(*paths: Path) -> str:
                 wanted = "enter" if part.is_dir() else "read"
                 if not part.stat().st_mode & (0o001 if wanted == "enter" else 0o004):
                     mode = "x" if wanted == "enter" else "r"
-                    return f"another user can't {wanted} {part}: `chmod o+{mode} {part}`, or put the project where others may read it"
+                    told = f"`chmod o+{mode} {part}`, or take a project and a Python that others may read"
+                    return f"another user can't {wanted} {part}, for {path}: {told}"
     return ""
 
 

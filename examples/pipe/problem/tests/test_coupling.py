@@ -111,11 +111,11 @@ def test_what_is_closed_to_other_users_is_told():
         folder, file = Path(name), Path(name) / "program"
         file.touch(0o600)
         folder.chmod(0o755)
-        assert f"can't read {file}: `chmod o+r {file}`, or " in closed_to_others(file)
+        assert f"can't read {file}, for {file}: `chmod o+r {file}`, or " in closed_to_others(file)
         file.chmod(0o644)
         assert closed_to_others(file) == ""
         folder.chmod(0o700)
-        assert f"can't enter {folder}: `chmod o+x {folder}`, or " in closed_to_others(file)
+        assert f"can't enter {folder}, for {file}: `chmod o+x {folder}`, or " in closed_to_others(file)
 
 
 def test_gas_and_wall_that_do_not_agree_in_time_are_told(sites, solid, tmp_path, monkeypatch):
