@@ -37,7 +37,7 @@ help:
 	@echo 'make pipe    the whole Pipe Problem: gas, heat, stress and a crack at six sites; SIZE=coarse, small or large'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
-	@echo 'make soak    a workflow, its servers and programs killed 300 times, about 10 minutes'
+	@echo 'make soak    a workflow, its servers and programs killed 300 times, and the coarse Pipe Problem every 5 s, about 15 minutes'
 	@echo 'make mpi4py  the tests of mpi4py on our MPI library, each transport once or more, 15 minutes'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
@@ -132,6 +132,7 @@ examples: tools
 # The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
 .PHONY: python
 python: tools python-package
+	$(call need,getdp,getdp,the second solver of the Pipe Problem)
 	$(CARGO) build --quiet --package fishplate --package fishplate-mpi --package fishplate-example-functions
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
@@ -153,6 +154,8 @@ python-package: tools .venv/python-tools
 soak: tools python-package
 	$(CARGO) build --quiet --package fishplate
 	cd python && KILLS=300 ../$(VENV) -m pytest -q -s tests/test_kills.py
+	examples/pipe/install.sh
+	$(VENV) benches/pipe/killed.py --size coarse --steps 2 --every 5 --binary $(DEBUG_BINARY)
 
 # mpi4py's own tests on our library, at 1 to 5 ranks; the first time it compiles mpi4py (1 to 5 minutes). Not in `make test`.
 .PHONY: mpi4py
@@ -195,6 +198,7 @@ bench: tools .venv/python-tools
 	$(PYTHON) benches/run.py packaging --link
 	$(PYTHON) benches/run.py reference --link
 	$(PYTHON) benches/run.py messages --link
+	$(PYTHON) benches/run.py pipe-small pipe-large --link
 
 .PHONY: deny
 deny: tools

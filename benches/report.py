@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import killed
 import problem
 
 BEGIN, END = "<!-- figures: written by run.py -->", "<!-- end of figures -->"
@@ -199,12 +200,20 @@ def small(found: dict) -> list[str]:
 
 def pipe(found: dict) -> list[str]:
     loads = found["load"]
-    return [f"### The Pipe Problem, one step, {found['size']}, median of {found['rounds']}", "",
+    where = f", sites across links ({found['link']})" if "link" in found else ""
+    return [f"### The Pipe Problem, one step, {found['size']}{where}", "",
             under(found, f"{loads['least']:.2f} to {loads['most']:.2f}"), "", *problem.tables(found)]
 
 
+def pipe_killed(found: dict) -> list[str]:
+    loads = found["load"]
+    return [f"### The Pipe Problem, {found['steps']} steps, {found['size']}, killed at random", "",
+            under(found, f"{loads['least']:.2f} to {loads['most']:.2f}"), "", *killed.table(found)]
+
+
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
-        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small, **{f"pipe-{size}": pipe for size in problem.SIZES}}
+        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small,
+        **{f"{name}{way}": pipe for name in problem.MEASUREMENTS for way in ("", "-link")}, "pipe-killed": pipe_killed}
 
 
 def under(found: dict, load: str) -> str:

@@ -15,6 +15,7 @@ sys.path.append(str(HERE.parent / "interop"))
 
 import fairness  # noqa: E402
 import figure8  # noqa: E402
+import killed  # noqa: E402
 import machine  # noqa: E402
 import messages  # noqa: E402
 import overhead  # noqa: E402
@@ -52,9 +53,11 @@ MEASUREMENTS = {
                                                           200 if options.quick else 1000),
     "workflow": lambda options, scratch: workflow.measure(tools(options, scratch),
                                                           *((2, 100, 1000) if options.quick else (5, 1000, 10_000))),
-    **{f"pipe-{size}": lambda options, scratch, size=size: problem.run(tools(options, scratch),
-                                                                       1 if options.quick else 3, size)
-       for size in problem.SIZES},
+    **{name: lambda options, scratch, size=size: problem.run(
+        tools(options, scratch), place(options, scratch), options.rounds or (1 if options.quick else problem.SIZES[size]), size,
+        options.link) for name, size in problem.MEASUREMENTS.items()},
+    "pipe-killed": lambda options, scratch: killed.run(tools(options, scratch),
+                                                       *(("coarse", 1, 5) if options.quick else ("small", 2, 20))),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }
@@ -81,12 +84,15 @@ def main() -> None:
                 messages.main(options, tools(options, Path(scratch)), place(options, Path(scratch)), RESULTS)
                 continue
             found = MEASUREMENTS[name](options, Path(scratch))
+            switches = [f"--{switch}" for switch in ("quick", "link") if getattr(options, switch)]
+            switches += [f"--rounds {options.rounds}"] if options.rounds else []
             found = {"machine": machine.describe(), "load_before": load,
-                     "command": f"benches/run.py {name}{' --quick' if options.quick else ''}",
+                     "command": " ".join(["benches/run.py", name, *switches]),
                      "file_system": machine.file_system(Path(scratch)), **found}
             print(report.row(name, found), flush=True)
             if not options.quick:
-                (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+                kept = f"{name}-link" if options.link else name
+                (RESULTS / f"{kept}.json").write_text(json.dumps(found, indent=1) + "\n")
     if not options.quick:
         report.write(HERE / "BENCHMARKING.md", RESULTS)
 
@@ -114,7 +120,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--stream", type=int, default=8 << 30, help="bytes of a stream")
     parser.add_argument("--calls", type=int, default=100_000, help="calls of the soak")
     parser.add_argument("--link", action="store_true",
-                        help="packaging, reference, messages: across a link of 1 Gbit/s and 20 ms instead of loopback")
+                        help="packaging, reference, messages: across a link of 1 Gbit/s and 20 ms instead of loopback; "
+                             "pipe-small, pipe-large: across two, of 20 ms and 10 ms")
+    parser.add_argument("--rounds", type=int, help="pipe-small, pipe-large: how many; default: "
+                        + ", ".join(f"{rounds} of {size}" for size, rounds in problem.SIZES.items()))
     parser.add_argument("--only", type=lambda text: text.split(","), default=[],
                         help=f"packaging: some of {','.join(stack.name for stack in STACKS)}; "
                              f"messages: some of {','.join(peers.NAMES)}")
@@ -125,6 +134,8 @@ def parse_options() -> argparse.Namespace:
     options = parser.parse_args()
     if unknown := set(options.measurement) - set(every):
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
+    if options.link and (local := set(options.measurement) - {PACKAGING, REFERENCE, MESSAGES, *problem.MEASUREMENTS}):
+        parser.error(f"these have no link: {', '.join(sorted(local))}")
     if unknown := set(options.only) - {stack.name for stack in STACKS} - set(peers.NAMES):
         parser.error(f"no such stack or side: {', '.join(sorted(unknown))}")
     return options

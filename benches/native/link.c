@@ -1,5 +1,5 @@
-// A long link between two network namespaces, for kernels without netem: link RATE DELAY SPACE SPACE.
-// RATE in bits a second and DELAY in microseconds, each way. Makes the device `link0` in both, says
+// A long link between two network namespaces, for kernels without netem: link RATE DELAY SPACE DEVICE
+// SPACE DEVICE. RATE in bits a second and DELAY in microseconds, each way. Makes a device in each, says
 // "ready", and carries packets until it is killed: the devices go with it.
 //
 // A packet leaves when those before it have left and its bits took their time, and comes DELAY later.
@@ -35,7 +35,7 @@ struct way {
 static double nanoseconds_a_byte;
 static int64_t delay;
 
-static int device_in(const char *space) {
+static int device_in(const char *space, const char *name) {
     char path[256];
     snprintf(path, sizeof path, "/run/netns/%s", space);
     int namespace = open(path, O_RDONLY | O_CLOEXEC);
@@ -43,7 +43,8 @@ static int device_in(const char *space) {
     close(namespace);
     int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (device < 0) fail("/dev/net/tun", errno);
-    struct ifreq request = {.ifr_name = "link0", .ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR};
+    struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (ioctl(device, TUNSETIFF, &request)) fail("TUNSETIFF", errno);
     if (ioctl(device, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4)) fail("TUNSETOFFLOAD", errno);
     return device;
@@ -86,12 +87,12 @@ static void *carry(void *argument) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 5) fail("link RATE DELAY SPACE SPACE", 0);
+    if (count != 7) fail("link RATE DELAY SPACE DEVICE SPACE DEVICE", 0);
     nanoseconds_a_byte = 8e9 / atof(arguments[1]);
     delay = atol(arguments[2]) * 1000;
     prctl(PR_SET_TIMERSLACK, 1);
     setpriority(PRIO_PROCESS, 0, -20); // a cable waits for no processor; without leave it does
-    int left = device_in(arguments[3]), right = device_in(arguments[4]);
+    int left = device_in(arguments[3], arguments[4]), right = device_in(arguments[5], arguments[6]);
     struct way ways[] = {{left, right}, {right, left}};
     pthread_t thread;
     if (pthread_create(&thread, 0, carry, &ways[0])) fail("pthread_create", errno);

@@ -33,7 +33,7 @@ end
 
 begin t4-to-t10
 cp ../meshing-loop/surface.1.mesh volume.mesh
-"$problem/../t4_to_t10.py" --crack 5 volume.mesh mesh.inp >log
+"$problem/../t4_to_t10.py" --crack 5 --held "$HELD_X" "$HELD_Y" "$HELD_Z" volume.mesh mesh.inp >log
 end
 
 begin generalized-mesher
@@ -47,7 +47,7 @@ begin fluid-thermal
 cp -r ../generalized-mesher/mesh .
 "$programs/fluid_thermal.py" mesh wall.vtu gas.vtu --pressure "$PRESSURE" --temperature "$TEMPERATURE" \
     --velocity "$VELOCITY" --intensity 0.05 --wall-temperature "$WALL_TEMPERATURE" --iterations 300 --tolerance 1e-4 \
-    --ranks 1 >log
+    --ranks 1 --converged converged --imbalance imbalance --y-plus y_plus >log
 clean
 end
 
@@ -55,7 +55,8 @@ begin film-and-pressure
 cp ../fluid-thermal/wall.vtu ../t4-to-t10/mesh.inp .
 "$programs/film_and_pressure.py" wall.vtu mesh.inp thermal.inp pressure.inp --conductivity "$CONDUCTIVITY" \
     --outside-coefficient "$OUTSIDE_COEFFICIENT" --outside-temperature "$OUTSIDE_TEMPERATURE" \
-    --passage-coefficient "$PASSAGE_COEFFICIENT" --passage-temperature "$PASSAGE_TEMPERATURE" >log
+    --passage-coefficient "$PASSAGE_COEFFICIENT" --passage-temperature "$PASSAGE_TEMPERATURE" \
+    --outside-pressure "$OUTSIDE_PRESSURE" --passage-pressure "$PASSAGE_PRESSURE" >log
 end
 
 begin thermal

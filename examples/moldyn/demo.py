@@ -133,15 +133,5 @@ def options() -> argparse.Namespace:
     return chosen
 
 
-def main(work, chosen: argparse.Namespace) -> int:
-    process.end_by_signals()
-    try:
-        work(chosen)
-    except (Failed, ValueError, OSError) as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(demo, options()))
+    sys.exit(process.main("demo", lambda: demo(options())))

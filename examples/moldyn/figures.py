@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from demo import checked, compile_program, energy, fishplate_binary, main, process
+from demo import checked, compile_program, energy, fishplate_binary, process
 from demo import Failed
 
 SERIAL = "barrier=serial,allreduce=reduce-broadcast,reduce=serial,broadcast=serial"
@@ -82,4 +82,4 @@ def options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main(figures, options()))
+    sys.exit(process.main("figures", lambda: figures(options())))

@@ -136,15 +136,5 @@ def demo(chosen: argparse.Namespace) -> None:
         say(f"figures: {chosen.output / 'pipe.json'}")
 
 
-def main() -> int:
-    process.end_by_signals()
-    try:
-        demo(options())
-    except (Failed, ValueError, OSError) as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(process.main("demo", lambda: demo(options())))

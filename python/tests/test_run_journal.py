@@ -175,6 +175,32 @@ def test_a_changed_interface_is_noticed_before_a_call_is_sent(tmp_path: Path) ->
         assert work(2) == [0, 1]
 
 
+def test_a_changed_default_is_noticed_if_a_call_left_it_out(tmp_path: Path) -> None:
+    file = tmp_path / "echo.toml"
+
+    def describe(default: int) -> None:
+        file.write_text(f'command = "/bin/echo [in val x:int] [in val y:int] > [out file z:string]"\n[input.y]\ndefault = {default}\n')
+
+    def work(name: str, *calls: dict[str, int]) -> list[str]:
+        with fishplate.Run(name, tmp_path / name) as run:
+            return [str(run.service(url)(**call).z).strip() for call in calls]
+
+    describe(1)
+    with Hosted(tmp_path / "server", [file]) as hosted:
+        url, listen = hosted.urls["echo"], urlsplit(hosted.url).netloc
+        assert work("without", {"x": 0}) == ["0 1"]
+        assert work("told", {"x": 0, "y": 1}) == ["0 1"]
+        hosted.process.kill()
+        hosted.process.wait()
+        describe(2)
+        hosted.start(listen)
+        assert work("without", {"x": 0}) == ["0 1"], "nothing is asked"
+        for _ in range(2):
+            with pytest.raises(errors.JournalMismatch, match="before in this run: call: input y: default: 1 / 2. "):
+                work("without", {"x": 0}, {"x": 1})
+        assert work("told", {"x": 0, "y": 1}, {"x": 1}) == ["0 1", "1 2"]
+
+
 def test_what_the_run_never_called_may_change(tmp_path: Path) -> None:
     file = tmp_path / "two.toml"
 

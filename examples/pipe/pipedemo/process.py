@@ -3,8 +3,9 @@
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +32,17 @@ def undisturbed() -> None:
     """Cleaning up is not interrupted, not even by a second Ctrl-C."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
+
+
+def main(name: str, work: Callable[[], None]) -> int:
+    """A demo's work, and its exit code: what went wrong is one line, and a signal ends it by way of its cleaning up."""
+    end_by_signals()
+    try:
+        work()
+    except (Failed, ValueError, OSError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def run(words, folder: Path, stdout: Path, stderr: Path, environment=None) -> int:

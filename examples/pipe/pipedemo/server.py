@@ -46,12 +46,14 @@ class Server:
         folder: Path,
         environment,
         options: Sequence[str] = (),
-        user: int | None = None,
+        leading: Sequence[str] = (),
+        address: str = "127.0.0.1",
     ):
+        """`leading` are words before the command, such as `setpriv` with the user who runs it."""
         self.fishplate = fishplate
         self.service_files = service_files
-        self.user = user
-        self.listen = "127.0.0.1:0"
+        self.leading = list(leading)
+        self.listen = f"{address}:0"
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.environment = environment
@@ -60,9 +62,8 @@ class Server:
         self.urls: dict[str, str] = {}
 
     def __enter__(self) -> "Server":
-        words = [str(self.fishplate), "serve", *map(str, self.service_files)]
+        words = [*self.leading, str(self.fishplate), "serve", *map(str, self.service_files)]
         words += ["--listen", self.listen, "--data", str(self.data), *self.options]
-        as_user = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
         try:
             with self.log.open("wb") as log, process.signals_held():
                 self.process = subprocess.Popen(
@@ -72,7 +73,6 @@ class Server:
                     stderr=log,
                     env=self.environment,
                     start_new_session=True,
-                    **as_user,
                 )
             self.wait_ready()
             # Started again, it is where callers have known it.

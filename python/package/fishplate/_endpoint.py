@@ -80,7 +80,7 @@ class Endpoint:
         """Asks for its description, once in a process, before a call is sent.
 
         # Errors
-        `JournalMismatch` if calls as they were made in this run cannot be made any more.
+        `JournalMismatch` if calls as they were made in this run cannot be made any more, or would mean something else.
         """
         if self.is_asked:
             return
@@ -90,7 +90,7 @@ class Endpoint:
                 f"{self.url} is no service of Fishplate's: it knows no keys, so a run cannot find its jobs again"
             )
         is_known = yield from self.described_before()
-        if is_known and (broken := differing(self.native, native, self._called())):
+        if is_known and (broken := self._broken(native)):
             raise JournalMismatch(
                 f"{self.url} takes or gives something else than before in this run: {broken}. Serve the changed "
                 "service under another name, or begin another run; with reuse=True that takes over what is the same"
@@ -101,12 +101,22 @@ class Endpoint:
         self._service = AsyncService(native)
         self.is_asked = True
 
-    def _called(self) -> set[str]:
-        """Operations that the run has called here."""
+    def _broken(self, now: _native.Service) -> str:
+        """In what the service has changed for the calls of this run: what cannot be called so any more, and the defaults of
+        inputs that a call left out. Nothing if in nothing."""
         name = self.native.name
         tried = self._journal.contents.attempts.values()
-        calls = {attempt.call for attempts in tried for attempt in attempts if attempt.url == self.url}
-        return {"call" if call == name else call.removeprefix(f"{name}.") for call in calls}
+        given: dict[str, list[set[str]]] = {}
+        for attempt in (attempt for attempts in tried for attempt in attempts if attempt.url == self.url):
+            operation = "call" if attempt.call == name else attempt.call.removeprefix(f"{name}.")
+            given.setdefault(operation, []).append({f"input {parameter}" for parameter, *_ in attempt.inputs})
+
+        def counts(found: _native.Difference) -> bool:
+            calls = given.get(found.operation, [])
+            is_default = found.what == "default" and (found.parameter or "").startswith("input ")
+            return (found.breaks and bool(calls)) or (is_default and any(found.parameter not in call for call in calls))
+
+        return "; ".join(str(found) for found in self.native.differences(now) if counts(found))
 
     def is_there(self) -> Flow[bool]:
         """Whether somebody listens there; nothing is sent."""
@@ -130,16 +140,7 @@ class Endpoint:
         return self._service._described(operation)
 
 
-def differing(one: _native.Service, other: _native.Service, operations: set[str] | None = None) -> str:
-    """In what another service cannot be called in the place of one, at all or in these operations; nothing if it can."""
-    return "; ".join(
-        str(found)
-        for found in one.differences(other)
-        if found.breaks and (operations is None or found.operation in operations)
-    )
-
-
 def same(one: Endpoint, other: Endpoint) -> None:
     """A server may answer for another one if whoever calls that can call it."""
-    if broken := differing(one.native, other.native):
+    if broken := "; ".join(str(found) for found in one.native.differences(other.native) if found.breaks):
         raise ArgumentError(f"{other.url} has another interface than {one.url}, and cannot answer for it: {broken}")

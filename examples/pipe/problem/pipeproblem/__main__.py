@@ -22,6 +22,8 @@ from pipedemo.server import fishplate_binary  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAMS = {"gmsh": "Gmsh", "tetgen": "TetGen", "ccx": "CalculiX"}
+SOLVERS = {"calculix": ("thermal", "mechanical"), "getdp": ("thermal-getdp", "mechanical-getdp")}
+"""Services of the solid's solvers: two have the same interface."""
 GAS_PROGRAMS = {name: "OpenFOAM" for name in ("rhoSimpleFoam", "gmshToFoam", "checkMesh")}
 
 
@@ -32,6 +34,7 @@ def options() -> argparse.Namespace:
     add("--size", choices=SIZES, default="coarse", help="how finely it is meshed; small and large are the paper's")
     add("--steps", type=int, default=3, help="of the crack, unless it breaks through before (%(default)s)")
     add("--volume-mesher", choices=("tetgen", "gmsh"), default="tetgen", help="which one (%(default)s)")
+    add("--solver", choices=SOLVERS, default="calculix", help="of heat and stress in the solid (%(default)s)")
     add("--pressure", type=float, help="MPa; with it no gas flows: a constant pressure, no temperatures")
     add("--name", default="pipe", help="of the run (%(default)s)")
     add("--anew", action="store_true", help="forget what a run of this name had done")
@@ -48,6 +51,7 @@ def say(text: str) -> None:
 def missing(wanted: argparse.Namespace, path: str) -> str:
     """What has to be installed first, and how; empty if nothing."""
     programs = PROGRAMS if wanted.pressure is not None else PROGRAMS | GAS_PROGRAMS
+    programs = programs | ({"getdp": "GetDP"} if wanted.solver == "getdp" else {})
     lost = {product: name for name, product in programs.items() if shutil.which(name, path=path) is None}
     if not lost:
         return ""
@@ -66,7 +70,8 @@ def forget(run: Path, sites: Path) -> None:
 
 def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespace) -> list[crack.Step]:
     """The crack's growth, with a picture of it in the run's report."""
-    used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", **where.settings)
+    thermal, mechanical = SOLVERS[wanted.solver]
+    used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", mechanical, **where.settings)
     conditions = replace(case.gas, conductivity=case.material.conductivity)
     state = None
 
@@ -75,7 +80,7 @@ def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespa
         if wanted.pressure is not None:
             return crack.Load(mechanics.uniform_pressure(wanted.pressure).encode())
         gas_mesh = coupling.GAS_MESHES[wanted.size]
-        state = coupling.couple(run, where, surface, solid, state, conditions=conditions, mesh=gas_mesh)
+        state = coupling.couple(run, where, surface, solid, state, conditions=conditions, mesh=gas_mesh, thermal=thermal)
         return crack.Load(state.pressure, state.temperature, state)
 
     done = crack.grow(run, used, case, wanted.steps, loads)

@@ -100,9 +100,9 @@ class NotCoupled(Exception):
     """Gas and wall did not agree within the steps that they had."""
 
 
-def services(run: fishplate.Run, urls: dict[str, str], **settings: Any) -> Services:
+def services(run: fishplate.Run, urls: dict[str, str], thermal: str, **settings: Any) -> Services:
     """Finds them by name in `urls`; `settings` as of `Run.service`."""
-    names = ("generalized-mesher", "fluid-thermal", "film-and-pressure", "thermal", "wall-temperature")
+    names = ("generalized-mesher", "fluid-thermal", "film-and-pressure", thermal, "wall-temperature")
     return Services(*(run.service(urls[name], **settings).by_reference() for name in names))
 
 
@@ -115,6 +115,7 @@ def couple(
     *,
     conditions: Conditions = Conditions(),
     mesh: GasMesh = GasMesh(),
+    thermal: str = "thermal",
     tolerance: float = 1.0,
     steps: int = 20,
     ranks: int = 1,
@@ -125,10 +126,10 @@ def couple(
     residuals are below `gas_tolerance`; a solution of the gas that ends before, after `iterations`, is gone on with.
 
     `surface` (Medit) and `solid_mesh` (C3D10) are references or files. `state` is what another pipe ended with, such as
-    that of the crack's last step: gas and wall begin with it. Raises `NotCoupled` after `steps` solutions."""
+    that of the crack's last step: gas and wall begin with it. `thermal` is the solid's thermal solver. Raises `NotCoupled` after `steps` solutions."""
     if steps < 2:
         raise ValueError(f"{steps} solutions of gas and wall: at least 2 are wanted, to compare them")
-    used = services(run, sites.urls, **sites.settings)
+    used = services(run, sites.urls, thermal, **sites.settings)
     gas_mesh = used.generalized_mesher(
         surface=surface, layers=mesh.layers, first=mesh.first, growth=mesh.growth, size=mesh.size
     ).mesh

@@ -62,9 +62,11 @@ class Services:
     """URLs of `surface_mesher`, `volume_mesher` and `mesh_check`, which the Meshing Loop calls."""
 
 
-def services(run: fishplate.Run, urls: dict[str, str], volume_mesher: str, **settings: Any) -> Services:
+def services(
+    run: fishplate.Run, urls: dict[str, str], volume_mesher: str, mechanical: str = "mechanical", **settings: Any
+) -> Services:
     """Finds them by name in `urls`; `settings` as of `Run.service`."""
-    names = ("meshing-loop", "t4-to-t10", "mechanical", "fracture-mechanics", "crack-extension", "crack-picture")
+    names = ("meshing-loop", "t4-to-t10", mechanical, "fracture-mechanics", "crack-extension", "crack-picture")
     meshers = {
         "surface_mesher": urls["surface-mesher"],
         "volume_mesher": urls[volume_mesher],

@@ -2,7 +2,8 @@
 
 The same programs as in the services, run directly. Lamé's cylinder and Timoshenko's thermal stress in one are the quick
 part's pipe; the penny-shaped crack is under tension, under pressure on its sides, and under a temperature that changes
-across it, and inclined to the load (Tada, Paris, Irwin, The Stress Analysis of Cracks Handbook).
+across it, and inclined to the load (Tada, Paris, Irwin, The Stress Analysis of Cracks Handbook). Cracks that open to a wall
+are compared with Newman and Raju's equations (surface_cracks.py).
 """
 
 import argparse
@@ -12,6 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +24,21 @@ PIPE = PROBLEM.parent
 sys.path[:0] = [str(PIPE), str(PROBLEM / "programs")]
 
 import t4_to_t10  # noqa: E402  (its folder is told above, as of the others)
-from crack_front import Front, read_deck, read_nodal  # noqa: E402
+from crack_front import Deck, Front, read_deck, read_nodal  # noqa: E402
 from domain_integral import Solid, read_pressure  # noqa: E402
 from fracture_mechanics import along_front  # noqa: E402
 from pipedemo import chain, process, stress  # noqa: E402
 from pipedemo.case import Case as Cylinder  # noqa: E402
 from pipedemo.runner import Direct  # noqa: E402
 
-from . import mechanics  # noqa: E402
+from . import mechanics, surface_cracks  # noqa: E402
 from .case import SIZES, Case  # noqa: E402
 
 WORST = re.compile(r"^\s*(\*ERROR|Error\s*:)", re.MULTILINE)
+SOLVERS: dict[str, tuple[str | Path, ...]] = {
+    "calculix": ("ccx", "-i", "job"),
+    "getdp": (PROBLEM / "programs" / "getdp.py",),
+}
 STEEL = Solid(young=200_000.0, poisson=0.3)
 
 
@@ -72,21 +78,29 @@ def program(folder: Path, *words: object) -> None:
         raise process.Failed(f"{' '.join(texts)}: ended with {code}\n{process.tail(logs[1]) or process.tail(logs[0])}")
 
 
-def penny_mesh(folder: Path, crack_size: float) -> Path:
-    """A cube of 16 mm with a penny-shaped crack of radius 1 mm in its middle, ten-node tetrahedra."""
-    program(
-        folder, "gmsh", PROBLEM / "validation" / "penny.geo", "-2", "-nt", "1", "-format", "mesh", "-o", "penny.mesh",
-        "-setnumber", "crack_size", crack_size,
-    )  # fmt: skip
-    program(folder, "tetgen", "-pYq1.4/12g", "penny.mesh")
-    t4_to_t10.convert(folder / "penny.1.mesh", folder / "mesh.inp", crack_marker=5)
+def solve(folder: Path, solver: str) -> Path:
+    """Runs a solver of the solid on job.inp and what it includes; its result."""
+    program(folder, *SOLVERS[solver])
+    return folder / "job.frd"
+
+
+def crack_mesh(folder: Path, geometry: Path, words: Sequence[object]) -> Path:
+    """The mesh of a crack's geometry with some numbers, ten-node tetrahedra."""
+    program(folder, "gmsh", geometry, "-2", "-nt", "1", "-format", "mesh", "-o", "crack.mesh", *words)
+    program(folder, "tetgen", "-pYq1.4/12g", "crack.mesh")
+    t4_to_t10.convert(folder / "crack.1.mesh", folder / "mesh.inp", crack_marker=5)
     return folder / "mesh.inp"
 
 
-def penny(
-    folder: Path, loads: str, solid: Solid, temperature: dict[int, float] | None = None
+def penny_mesh(folder: Path, crack_size: float) -> Path:
+    """A cube of 16 mm with a penny-shaped crack of radius 1 mm in its middle, ten-node tetrahedra."""
+    return crack_mesh(folder, PROBLEM / "validation" / "penny.geo", ("-setnumber", "crack_size", crack_size))
+
+
+def crack_solved(
+    folder: Path, solver: str, loads: str, solid: Solid, temperature: dict[int, float] | None = None
 ) -> tuple[Front, np.ndarray]:
-    """The front, and K_I, K_II, K_III at its nodes. `loads` are cards of the step."""
+    """The front of a crack, and K_I, K_II, K_III at its nodes. `loads` are cards of the step."""
     (folder / "pressure.inp").write_text("".join(re.findall(r"\*DSLOAD\n(?:SURFACE.*\n)+", loads)))
     lines = ["*INCLUDE, INPUT=mesh.inp", "*MATERIAL, NAME=STEEL", "*ELASTIC", f"{solid.young}, {solid.poisson}"]
     if temperature:
@@ -97,10 +111,18 @@ def penny(
         lines += ["*TEMPERATURE", *(f"{node}, {value:.9g}" for node, value in temperature.items())]
     lines += ["*NODE FILE", "U", "*END STEP", ""]
     (folder / "job.inp").write_text("\n".join(lines))
-    program(folder, "ccx", "-i", "job")
     deck = read_deck(folder / "mesh.inp")
-    moved = read_nodal(folder / "job.frd", "DISP", 3)
+    moved = read_nodal(solve(folder, solver), "DISP", 3)
     return along_front(deck, solid, moved, temperature, read_pressure(folder / "pressure.inp", deck))
+
+
+def held_end(deck: Deck, along: int) -> str:
+    """The end NODES_3 held along its normal (1, 2 or 3 for x, y, z), and two nodes of it, as far apart as can be, so that
+    the solid can't float or turn."""
+    across, other = (k for k in (1, 2, 3) if k != along)
+    least, most = (pick(deck.sets["NODES_3"], key=lambda n: (deck.nodes[n][across - 1], n)) for pick in (min, max))
+    held = [("NODES_3", along), (least, across), (least, other), (most, other)]
+    return "*BOUNDARY\n" + "".join(f"{what}, {k}, {k}\n" for what, k in held)
 
 
 def strained(nodes: dict[int, np.ndarray], tension: float, shear: float) -> str:
@@ -116,24 +138,23 @@ def strained(nodes: dict[int, np.ndarray], tension: float, shear: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def penny_rows(folder: Path, crack_size: float = 0.1) -> list[Row]:
+def penny_rows(folder: Path, crack_size: float = 0.1, solver: str = "calculix") -> list[Row]:
     """The crack under four loads that give the same mean, K_I = 2 s sqrt(a / pi)."""
     folder.mkdir()
-    nodes = read_deck(penny_mesh(folder, crack_size)).nodes
-    # Nodes 1 and 2 are corners of the bottom, on a line along z or y or x: held so that the cube can't float or turn.
-    floating = "1, 1, 2\n" + f"2, {1 if nodes[1][1] != nodes[2][1] else 2}\n"
+    deck = read_deck(penny_mesh(folder, crack_size))
+    nodes = deck.nodes
     exact = 2 * 100 * math.sqrt(1 / math.pi)
-    bottom = "*BOUNDARY\nNODES_3, 3, 3\n" + floating
-    pulled = penny(folder, bottom + "*DSLOAD\nSURFACE_4, P, -100.\n", STEEL)[1][:, 0]
-    pressed = penny(folder, bottom + "*DSLOAD\nSURFACE_5A, P, 100.\nSURFACE_5B, P, 100.\n", STEEL)[1][:, 0]
+    bottom = held_end(deck, 3)
+    pulled = crack_solved(folder, solver, bottom + "*DSLOAD\nSURFACE_4, P, -100.\n", STEEL)[1][:, 0]
+    pressed = crack_solved(folder, solver, bottom + "*DSLOAD\nSURFACE_5A, P, 100.\nSURFACE_5B, P, 100.\n", STEEL)[1][:, 0]
     # Cooled by 50 K and by half of that more or less at x = +-1, between two ends that stay where they are.
     cooled = Solid(STEEL.young, STEEL.poisson, expansion=1e-5, reference=300.0)
     temperature = {node: 300.0 - 50.0 * (1 + 0.5 * at[0]) for node, at in nodes.items()}
-    front, found = penny(folder, bottom + "NODES_4, 3, 3\n", cooled, temperature)
+    front, found = crack_solved(folder, solver, bottom + "NODES_4, 3, 3\n", cooled, temperature)
     thermal = found[:, 0]
     first = 2 * np.mean(thermal * front.points[:, 0])
     # Kassir and Sih, 1966; the sides' sliding is along x, so the modes go with ahead and along the front there.
-    front, mixed = penny(folder, strained(nodes, 100.0, 60.0), STEEL)
+    front, mixed = crack_solved(folder, solver, strained(nodes, 100.0, 60.0), STEEL)
     sheared = 0.6 * exact * 2 / (2 - STEEL.poisson)
     slid, torn = (2 * np.mean(mixed[:, k] * along[:, 0]) for k, along in ((1, front.ahead), (2, front.tangent)))
     unit = "MPa sqrt(mm)"
@@ -150,7 +171,27 @@ def penny_rows(folder: Path, crack_size: float = 0.1) -> list[Row]:
     ]
 
 
-def cylinder_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
+def wall_rows(folder: Path, crack_size: float = 0.12, solver: str = "calculix") -> list[Row]:
+    """K_I of cracks that open to a wall, along their fronts."""
+    cases = (
+        ("in a plate", surface_cracks.PLATE, surface_cracks.plate, 3, "*DSLOAD\nSURFACE_4, P, -100.\n"),
+        ("in a tube's bore", surface_cracks.TUBE, surface_cracks.tube, 1, mechanics.uniform_pressure(100.0)),
+    )
+    rows = []
+    for name, crack, equation, along, loads in cases:
+        at = folder / name.replace(" ", "-").replace("'", "")
+        at.mkdir(parents=True)
+        words = (*surface_cracks.numbers(crack), "-setnumber", "crack_size", crack_size)
+        deck = read_deck(crack_mesh(at, surface_cracks.GEOMETRY, words))
+        front, found = crack_solved(at, solver, held_end(deck, along) + loads, STEEL)
+        where = surface_cracks.angles(front.points, **crack)
+        exact = 100 * equation(where, **crack)
+        for part, computed, wanted, allowed in surface_cracks.parts(front.points, found[:, 0], exact, where):
+            rows.append(Row(f"crack {name}, K_I {part}", computed, wanted, "MPa sqrt(mm)", allowed))
+    return rows
+
+
+def cylinder_rows(folder: Path, cylinder: Cylinder, solver: str = "calculix") -> list[Row]:
     """Hoop stress at the bore of a straight pipe: under pressure, and with a hot bore."""
     direct = Direct(sorted((PIPE / "services").glob("*.toml")), dict(os.environ))
     surface = direct.run(chain.surface_mesher(cylinder), folder / "surface").files["surface"]
@@ -159,9 +200,11 @@ def cylinder_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
     text = chain.input_deck(cylinder, volume["nodes"])
 
     def solved(name: str, text: str) -> Path:
-        deck = folder / f"{name}.inp"
-        deck.write_text(text)
-        return direct.run(chain.solver(deck, mesh), folder / name).files["result"]
+        at = folder / name
+        at.mkdir()
+        shutil.copy(mesh, at / "mesh.inp")
+        (at / "job.inp").write_text(text)
+        return solve(at, solver)
 
     pressed = stress.bore_hoop(cylinder, stress.read_frd(solved("pressed", text)))
     hot = 100.0
@@ -190,7 +233,18 @@ def cylinder_rows(folder: Path, cylinder: Cylinder) -> list[Row]:
     ]
 
 
-def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[str]:
+def pipe_mesh(folder: Path, case: Case) -> None:
+    """The Pipe Problem's mesh with its first crack, ten-node tetrahedra, in mesh.inp."""
+    np.savetxt(folder / "front.txt", case.first_front(), fmt="%.12g")
+    numbers = vars(case.pipe) | {"size": case.size.surface, "crack_size": case.size.crack}
+    words = [word for pair in numbers.items() for word in ("-setnumber", *pair)]
+    shutil.copy(PROBLEM / "sites" / "geometry" / "cracked_pipe.geo", folder)
+    program(folder, "gmsh", "cracked_pipe.geo", "-2", "-nt", "1", "-format", "mesh", "-o", "s.mesh", *words)
+    program(folder, "tetgen", f"-pYq1.4/12ga{case.size.volume}", "s.mesh")
+    t4_to_t10.convert(folder / "s.1.mesh", folder / "mesh.inp", crack_marker=5, held=case.held)
+
+
+def convergence(folder: Path, names: list[str], pressure: float = 15.0, solver: str = "calculix") -> list[str]:
     """The first crack of the Pipe Problem under a constant pressure, at several sizes: a line each."""
     lines = [
         f"{'size':<8} {'triangles':>9} {'tets':>8} {'nodes':>8} {'K_I deepest':>12} {'K_I largest':>12}  MPa sqrt(mm)"
@@ -199,19 +253,13 @@ def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[
         case = Case(size=SIZES[name])
         at = folder / name
         at.mkdir()
-        np.savetxt(at / "front.txt", case.first_front(), fmt="%.12g")
-        numbers = vars(case.pipe) | {"size": case.size.surface, "crack_size": case.size.crack}
-        words = [word for pair in numbers.items() for word in ("-setnumber", *pair)]
-        shutil.copy(PROBLEM / "sites" / "geometry" / "cracked_pipe.geo", at)
-        program(at, "gmsh", "cracked_pipe.geo", "-2", "-nt", "1", "-format", "mesh", "-o", "s.mesh", *words)
-        program(at, "tetgen", f"-pYq1.4/12ga{case.size.volume}", "s.mesh")
-        t4_to_t10.convert(at / "s.1.mesh", at / "mesh.inp", crack_marker=5, held=case.held)
+        pipe_mesh(at, case)
         (at / "job.inp").write_text(mechanics.deck(case, thermal=False))
         (at / "pressure.inp").write_text(mechanics.uniform_pressure(pressure))
-        program(at, "ccx", "-i", "job")
+        result = solve(at, solver)
         deck = read_deck(at / "mesh.inp")
         solid = Solid(case.material.young, case.material.poisson)
-        moved = read_nodal(at / "job.frd", "DISP", 3)
+        moved = read_nodal(result, "DISP", 3)
         front, found = along_front(deck, solid, moved, None, read_pressure(at / "pressure.inp", deck))
         deepest = np.hypot(*front.points[:, :2].T).argmin()
         triangles = sum(len(faces) for surface, faces in deck.surfaces.items() if not surface.endswith("B"))
@@ -225,14 +273,16 @@ def convergence(folder: Path, names: list[str], pressure: float = 15.0) -> list[
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="*", choices=SIZES, default=["coarse"], help="for the mesh's convergence")
+    parser.add_argument("--solver", choices=SOLVERS, default="calculix", help="of the solid (%(default)s)")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fishplate-pipe-") as name:
         folder = Path(name)
         try:
-            rows = cylinder_rows(folder, Cylinder()) + penny_rows(folder / "penny")
+            rows = cylinder_rows(folder, Cylinder(), wanted.solver)
+            rows += penny_rows(folder / "penny", solver=wanted.solver) + wall_rows(folder / "wall", solver=wanted.solver)
             print(f"{'':<58} {'computed':>10} {'exact':>10}")
             print("\n".join(map(str, rows)))
-            print("\n" + "\n".join(convergence(folder, wanted.sizes)))
+            print("\n" + "\n".join(convergence(folder, wanted.sizes, solver=wanted.solver)))
         except process.Failed as failed:
             print(f"validation: {failed}", file=sys.stderr)
             return 1

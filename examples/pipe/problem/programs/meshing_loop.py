@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import fishplate
-from fishplate import errors
 import numpy as np
 from fishplate import errors
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import meshio
@@ -14,7 +15,7 @@ import calculix  # noqa: E402
 import fishplate.errors  # noqa: E402
 from pipeproblem import coupling  # noqa: E402
 from pipeproblem.heat_validation import STRAIGHT_TOLERANCE, mesh_solid  # noqa: E402
-from pipeproblem.sites import Sites  # noqa: E402
+from pipeproblem.sites import Sites, closed_to_others  # noqa: E402
 from pipedemo.case import Case as Cylinder  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -103,6 +104,18 @@ def test_each_site_is_a_user_of_its_own_or_it_is_said_why_not(sites):
     else:
         assert len(set(users)) == len(users) == 3
         assert os.geteuid() not in users
+
+
+def test_what_is_closed_to_other_users_is_told():
+    with tempfile.TemporaryDirectory() as name:
+        folder, file = Path(name), Path(name) / "program"
+        file.touch(0o600)
+        folder.chmod(0o755)
+        assert f"can't read {file}, for {file}: `chmod o+r {file}`, or " in closed_to_others(file)
+        file.chmod(0o644)
+        assert closed_to_others(file) == ""
+        folder.chmod(0o700)
+        assert f"can't enter {folder}, for {file}: `chmod o+x {folder}`, or " in closed_to_others(file)
 
 
 def test_gas_and_wall_that_do_not_agree_in_time_are_told(sites, solid, tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ def sites(tmp_path_factory):
 @pytest.fixture(scope="module")
 def grown(sites, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    wanted = argparse.Namespace(volume_mesher="tetgen", pressure=None, size="coarse", steps=1, output=folder)
+    wanted = argparse.Namespace(volume_mesher="tetgen", solver="calculix", pressure=None, size="coarse", steps=1, output=folder)
     with fishplate.Run("whole", folder / "whole.run", progress=False) as run:
         (step,) = solve(run, sites, CASE, wanted)
         for name in ("solid", "result"):
