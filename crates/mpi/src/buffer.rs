@@ -105,7 +105,9 @@ impl Data {
         if filled && bytes.own.is_some() {
             self.pack(bytes.lend_mut());
         }
-        Landing { bytes, data: vec![self] }
+        // What comes straight to its place is not looked at again.
+        let data = if bytes.is_owned() { vec![self] } else { Vec::new() };
+        Landing { bytes, data }
     }
 }
 

@@ -38,7 +38,9 @@ enum Outcome {
 /// An operation under way: it is over when all of its requests are complete. The first one has its status.
 pub(crate) struct Pending {
     process: Arc<Process>,
-    requests: Vec<RequestId>,
+    first: Option<RequestId>,
+    /// Nearly always none, and no memory is taken for them.
+    others: Vec<RequestId>,
     /// Memory that a request uses.
     kept: Option<Bytes>,
     /// Where it is: a communicator that the program frees lives on until it is over (MPI 5.0, 7.4.3).
@@ -50,13 +52,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// One whose status says nothing.
     pub(crate) fn new(process: &Arc<Process>, request: RequestId) -> Self {
-        Self {
-            process: process.clone(),
-            requests: vec![request],
-            kept: None,
-            comm: None,
-            outcome: Outcome::Status,
-        }
+        Self { first: Some(request), ..Self::done(process) }
     }
 
     /// The same in a communicator.
@@ -68,7 +64,8 @@ impl Pending {
     pub(crate) fn done(process: &Arc<Process>) -> Self {
         Self {
             process: process.clone(),
-            requests: Vec::new(),
+            first: None,
+            others: Vec::new(),
             kept: None,
             comm: None,
             outcome: Outcome::Status,
@@ -98,17 +95,21 @@ impl Pending {
 
     /// With another request, which has to be complete too.
     pub(crate) fn and(mut self, request: RequestId) -> Self {
-        self.requests.push(request);
+        self.others.push(request);
         self
     }
 
+    fn requests(&self) -> impl Iterator<Item = RequestId> {
+        self.first.iter().chain(&self.others).copied()
+    }
+
     fn is_over(&self, is_complete: &dyn Fn(RequestId) -> bool) -> bool {
-        self.requests.iter().all(|request| is_complete(*request))
+        self.requests().all(is_complete)
     }
 
     /// Waits until it is over.
     pub(crate) fn wait(self) -> Result<Status> {
-        if let [request] = self.requests[..] {
+        if let Some(request) = self.first.filter(|_| self.others.is_empty()) {
             let result = self.process.wait(request);
             return self.outcome.finish(result);
         }
@@ -119,8 +120,8 @@ impl Pending {
     /// The end of one that is over.
     fn take(self) -> Result<Status> {
         let mut first = Ok(ranks::Status::EMPTY);
-        for (at, request) in self.requests.iter().enumerate() {
-            let result = self.process.wait(*request);
+        for (at, request) in self.requests().enumerate() {
+            let result = self.process.wait(request);
             if at == 0 || (result.is_err() && first.is_ok()) {
                 first = result;
             }
@@ -224,7 +225,7 @@ impl RequestObject {
     /// Adds a request to what is under way, and what it uses.
     pub(crate) fn add(&self, request: RequestId, bytes: Bytes) {
         if let Some(pending) = &mut self.lock().pending {
-            pending.requests.push(request);
+            pending.others.push(request);
             pending.kept = Some(bytes);
         }
     }
@@ -645,7 +646,7 @@ entries! {
             return Ok(());
         }
         // Not with the lock: who waits has the process's when it asks for this one.
-        let active = object.lock().pending.as_ref().map(|pending| (pending.process.clone(), pending.requests.clone()));
+        let active = object.lock().pending.as_ref().map(|pending| (pending.process.clone(), pending.requests().collect::<Vec<_>>()));
         if let Some((process, requests)) = active {
             requests.into_iter().for_each(|request| process.cancel(request));
         }

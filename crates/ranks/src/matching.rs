@@ -6,8 +6,9 @@
 //! Non-overtaking: of two messages of one sender that a receive could take, it takes the first; of two receives that could take a
 //! message, the one posted first gets it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
+use crate::engine::id_hasher::IdMap;
 use crate::header::{Context, Rank, RequestId, Tag};
 
 /// Which messages a receive or a probe takes. Ranks are the domain's.
@@ -47,7 +48,7 @@ struct Unexpected {
 
 #[derive(Debug, Default)]
 struct Queues {
-    posted: HashMap<Rank, VecDeque<Posted>>,
+    posted: IdMap<Rank, VecDeque<Posted>>,
     posted_any: VecDeque<Posted>,
     unexpected: BTreeMap<Rank, VecDeque<Unexpected>>,
 }
@@ -55,7 +56,7 @@ struct Queues {
 /// Both queues of a process.
 #[derive(Debug, Default)]
 pub struct Matching {
-    contexts: HashMap<Context, Queues>,
+    contexts: IdMap<Context, Queues>,
     order: u64,
 }
 

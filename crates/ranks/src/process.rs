@@ -3,13 +3,13 @@
 //! Who waits, drives: a thread that waits for a request carries frames both ways until it is complete. It looks again for
 //! a while (`backoff`), then sleeps. With several threads one drives at a time; the others wait for what it completes.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::collective::schedule::Running;
 use crate::communicator::Communicator;
+use crate::engine::id_hasher::IdMap;
 use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Status};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::header::{Context, DomainId, Rank, RequestId, Tag};
 use crate::matching::Pattern;
 use crate::operation::Operation;
 use crate::process::backoff::{Backoff, Idle, Pause};
-use crate::settings::Settings;
+use crate::settings::{Settings, Sites};
 use crate::transport::{Transport, Waiter};
 
 mod backoff;
@@ -59,7 +59,7 @@ pub(crate) struct State {
     running: Vec<Running>,
     /// How many collective operations each communicator has begun here.
     /// The blocking and the others apart: programs that mix their order are wrong, but work with other implementations.
-    collectives: HashMap<(Context, Turn), Tag>,
+    collectives: IdMap<(Context, Turn), Tag>,
     /// A thread is carrying frames, or is asleep until there are some.
     driven: bool,
     /// Threads that wait for it.
@@ -77,6 +77,10 @@ pub(crate) struct State {
     changed: bool,
 }
 
+/// Looks without the lock, before a thread that spins reads the clock.
+const LOOKS: u32 = 32;
+/// The processor's own pause takes as long as several looks.
+const LOOKS_A_PAUSE: u32 = 8;
 /// How often a thread that polls and never sleeps has others watched.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -185,7 +189,7 @@ impl Process {
             engine,
             transport,
             running: Vec::new(),
-            collectives: HashMap::new(),
+            collectives: IdMap::default(),
             driven: false,
             followers: 0,
             woken: 0,
@@ -255,22 +259,22 @@ impl Process {
     /// other addresses, and collective operations of ranks that differ would wait for ever. All ranks call it.
     pub fn agree_on_sites(self: &Arc<Self>) {
         self.has_no_sites.store(true, Ordering::Relaxed);
-        let sites = &self.settings.sites;
-        let known =
-            (0..self.size as usize).map(|rank| sites.get(rank).copied().unwrap_or_default());
+        let Sites { of_ranks, are_near } = &self.settings.sites;
+        let of = |rank| of_ranks.get(rank).copied().unwrap_or_default();
+        let known = (0..self.size as usize).map(of).chain([u32::from(*are_near)]);
         // The greatest of each number, and of its complement: the least.
-        let mine: Vec<u32> = known.clone().chain(known.map(|site| !site)).collect();
+        let mine: Vec<u32> = known.clone().chain(known.map(|known| !known)).collect();
         let mut most = vec![0; mine.len()];
         let agreed = self.world().allreduce(&mine, &mut most, &Operation::max::<u32>()).run();
-        let (greatest, least) = most.split_at(self.size as usize);
+        let (greatest, least) = most.split_at(most.len() / 2);
         let is_same = greatest.iter().zip(least).all(|(greatest, least)| *greatest == !least);
         self.has_no_sites.store(agreed.is_err() || !is_same, Ordering::Relaxed);
         self.lock().engine.forget_traffic();
     }
 
-    /// The site of each rank of the domain, if all ranks know the same.
-    pub(crate) fn sites(&self) -> &[u32] {
-        if self.has_no_sites.load(Ordering::Relaxed) { &[] } else { &self.settings.sites }
+    /// Where the ranks of the domain are, if all know the same.
+    pub(crate) fn sites(&self) -> Option<&Sites> {
+        (!self.has_no_sites.load(Ordering::Relaxed)).then_some(&self.settings.sites)
     }
 
     /// Ranks that are known to have failed.
@@ -308,17 +312,17 @@ impl Process {
     /// Does something, and brings it on its way.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
-        let before = state.engine.completions();
+        let before = state.engine.events();
         let deadline = state.driven.then(|| state.transport.deadline());
         let value = act(&mut state);
         state.changed = true;
         state.pump();
-        let completed = state.engine.completions() != before;
-        if completed {
+        let happened = state.engine.events() != before;
+        if happened {
             self.tell(&mut state);
         }
         // Who sleeps may have to be up sooner now: a connection broke that only we noticed.
-        if state.driven && (completed || deadline != Some(state.transport.deadline())) {
+        if state.driven && (happened || deadline != Some(state.transport.deadline())) {
             self.waiter.wake();
         }
         value
@@ -358,10 +362,9 @@ impl Process {
         let mut follows = false;
         let mut idle = Idle::default();
         let mut since = None;
-        loop {
+        let value = loop {
             if let Some(value) = ready(&mut state) {
-                state.end_wait(wait);
-                return value;
+                break value;
             }
             if state.driven {
                 // Who sleeps tells what this thread waits for, too.
@@ -374,17 +377,19 @@ impl Process {
                 state.woken = state.woken.saturating_sub(1);
                 continue;
             }
-            if state.progress() {
+            let moved = state.progress();
+            if moved {
                 self.tell(&mut state);
                 state.backoff.ended(&mut idle);
+            }
+            if let Some(value) = ready(&mut state) {
+                break value;
+            }
+            if moved {
                 // Others may have something to send.
                 drop(state);
                 state = self.lock();
                 continue;
-            }
-            if let Some(value) = ready(&mut state) {
-                state.end_wait(wait);
-                return value;
             }
             let now = Instant::now();
             let report = state.report(wait, *since.get_or_insert(now), now);
@@ -400,17 +405,33 @@ impl Process {
                 drop(state);
                 match pause {
                     Pause::Yield => std::thread::yield_now(),
-                    _ => std::hint::spin_loop(),
+                    _ => self.spin(),
                 }
             }
-            let back = Instant::now();
+            // Before the lock, which somebody may have for long.
+            let back = (pause == Pause::Yield).then(Instant::now);
             state = self.lock();
-            if pause == Pause::Yield {
+            if let Some(back) = back {
                 state.backoff.yielded(&mut idle, back, back - now);
             }
             state.driven = false;
-            if state.followers > 0 {
-                self.completed.notify_all();
+        };
+        state.end_wait(wait);
+        if !state.driven && state.followers > 0 {
+            // One of those who wait for this thread goes on in its place.
+            self.completed.notify_one();
+        }
+        value
+    }
+
+    /// Until there may be something to do, or the clock is to be read.
+    fn spin(&self) {
+        for look in 0..LOOKS {
+            if !self.waiter.is_idle() {
+                return;
+            }
+            if look % LOOKS_A_PAUSE == 0 {
+                std::hint::spin_loop();
             }
         }
     }

@@ -41,13 +41,28 @@ pub struct Settings {
     pub soap_clients: usize,
     /// How collective operations of communicators go that nobody names others for: the same at all ranks.
     pub algorithms: Algorithms,
-    /// The site of each rank of the domain, by any numbers; none: all are at one. Collective operations cross from site to site as rarely
-    /// as they can. The same partition at all ranks ([`crate::Process::agree_on_sites`]).
-    pub sites: Arc<[u32]>,
+    /// Which ranks are at one site. Collective operations cross from site to site as rarely as they can. The same at all ranks
+    /// ([`crate::Process::agree_on_sites`]).
+    pub sites: Sites,
     /// Authorities in PEM that are trusted beside the system's when gateways are reached over TLS.
     pub ca_file: Option<PathBuf>,
     /// A wait that lasts longer is told to the launcher; what was sent, as often at most.
     pub long_wait: Duration,
+}
+
+/// Where the ranks of a domain are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sites {
+    /// The site of each rank, by any numbers; none: all are at one.
+    pub of_ranks: Arc<[u32]>,
+    /// The sites are hosts of one network: a message between them takes little longer than one within.
+    pub are_near: bool,
+}
+
+impl From<&[u32]> for Sites {
+    fn from(of_ranks: &[u32]) -> Self {
+        Self { of_ranks: of_ranks.into(), are_near: false }
+    }
 }
 
 impl Default for Settings {
@@ -64,7 +79,7 @@ impl Default for Settings {
             receive_wait: DEFAULTS.receive_wait,
             soap_clients: DEFAULTS.soap_clients,
             algorithms: Algorithms::default(),
-            sites: Arc::default(),
+            sites: Sites::default(),
             ca_file: None,
             long_wait: DEFAULTS.long_wait,
         }

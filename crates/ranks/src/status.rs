@@ -1,8 +1,10 @@
 //! What a rank tells its launcher while it runs: what it sent to whom, and what it waits for once that takes long.
 //!
+//! - [`route`]: how it reaches the others
 //! - [`deadlock`]: what the statuses of several ranks say together
 
 pub mod deadlock;
+pub mod route;
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,6 +13,7 @@ use std::time::Duration;
 use crate::header::Rank;
 
 pub use deadlock::{Deadlock, KnownRank};
+pub use route::{PeerRoute, RejectedAddress};
 
 /// A rank at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct RankStatus {
     pub clients: bool,
     /// What it exchanged with whom; by rank; ranks with which it exchanged nothing are left out.
     pub traffic: Vec<Traffic>,
+    /// How it reaches whom, or does not; by rank; ranks of which nothing is known yet are left out.
+    pub routes: Vec<PeerRoute>,
 }
 
 /// What a rank waits for.
@@ -79,16 +84,17 @@ pub fn longest_line(ranks: u32) -> usize {
     const BESIDES: usize = 1024;
     // A rank in the wait, and its traffic: five numbers.
     const PER_RANK: usize = 11 + 11 + 4 * 21;
-    BESIDES + PER_RANK * ranks as usize
+    BESIDES + (PER_RANK + route::LONGEST) * ranks as usize
 }
 
-/// `CLIENTS TRAFFIC [MILLISECONDS ALL MOVING RANKS CALL]`: flags are 0 or 1, lists have commas or are `-`.
+/// `CLIENTS TRAFFIC ROUTES [MILLISECONDS ALL MOVING RANKS CALL]`: flags are 0 or 1, lists have commas or are `-`.
 impl fmt::Display for RankStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let traffic = self.traffic.iter().map(|of| {
             format!("{}:{}:{}:{}:{}", of.peer, of.messages, of.bytes, of.sent, of.received)
         });
-        write!(f, "{} {}", u8::from(self.clients), list(traffic))?;
+        let routes = self.routes.iter().map(route::to_word);
+        write!(f, "{} {} {}", u8::from(self.clients), list(traffic), list(routes))?;
         let Some(wait) = &self.wait else { return Ok(()) };
         let ranks = list(wait.ranks.iter().map(Rank::to_string));
         let (all, moving) = (u8::from(wait.all), u8::from(wait.moving));
@@ -110,11 +116,16 @@ impl FromStr for RankStatus {
     type Err = StatusError;
 
     fn from_str(line: &str) -> Result<Self, StatusError> {
-        let mut words = line.splitn(7, ' ');
+        let mut words = line.splitn(8, ' ');
         let mut word = || words.next().ok_or(StatusError);
         let clients = flag(word()?)?;
         let traffic: Vec<Traffic> = items(word()?).map(traffic).collect::<Result<_, _>>()?;
         if !traffic.is_sorted_by(|one, next| one.peer < next.peer) {
+            return Err(StatusError);
+        }
+        let routes: Vec<PeerRoute> =
+            items(word()?).map(route::of_word).collect::<Result<_, _>>()?;
+        if !routes.is_sorted_by(|one, next| one.peer < next.peer) {
             return Err(StatusError);
         }
         let wait = match word() {
@@ -124,10 +135,10 @@ impl FromStr for RankStatus {
                 all: flag(word()?)?,
                 moving: flag(word()?)?,
                 ranks: items(word()?).map(number).collect::<Result<_, _>>()?,
-                call: call(word()?)?,
+                call: plain(word()?)?,
             }),
         };
-        Ok(Self { wait, clients, traffic })
+        Ok(Self { wait, clients, traffic, routes })
     }
 }
 
@@ -160,9 +171,9 @@ fn traffic(item: &str) -> Result<Traffic, StatusError> {
 }
 
 /// It comes from a process that may be anybody's, and is shown to people.
-fn call(text: &str) -> Result<String, StatusError> {
-    let is_plain = |text: &str| text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    if is_plain(text) && !text.is_empty() { Ok(text.to_owned()) } else { Err(StatusError) }
+fn plain(text: &str) -> Result<String, StatusError> {
+    let is_plain = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if is_plain && !text.is_empty() { Ok(text.to_owned()) } else { Err(StatusError) }
 }
 
 #[cfg(test)]
@@ -181,17 +192,24 @@ mod tests {
                 Traffic { peer, messages, bytes, sent, received }
             });
             let ranks = numbers.keys().copied().collect();
+            let text = || "at=a;b,c 100% (of d)".to_owned();
+            let rejected = |_| RejectedAddress { address: text(), reason: text() };
+            let routes = numbers.iter().map(|(&peer, &(number, ..))| PeerRoute {
+                peer,
+                address: (number % 2 == 0).then(text),
+                rejected: (0..number % 3).map(rejected).collect(),
+            });
             let call = "recv from 3 tag 7".to_owned();
             let wait = Wait { call, ranks, all, moving, milliseconds };
             let status =
-                RankStatus { wait: waits.then_some(wait), clients, traffic: traffic.collect() };
+                RankStatus { wait: waits.then_some(wait), clients, traffic: traffic.collect(), routes: routes.collect() };
             let line = status.to_string();
             prop_assert!(line.len() < longest_line(u32::try_from(numbers.len()).unwrap()));
             prop_assert_eq!(line.parse(), Ok(status));
         }
 
         #[test]
-        fn any_line_is_a_status_or_none(line in "[-01 :,a-z]{0,40}") {
+        fn any_line_is_a_status_or_none(line in "[-01 :,;=%a-z]{0,40}") {
             if let Ok(status) = line.parse::<RankStatus>() {
                 prop_assert_eq!(status.to_string().parse(), Ok(status));
             }

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use crate::engine::{Engine, Frame};
 use crate::header::{Rank, RequestId};
 use crate::settings::Settings;
+use crate::status::PeerRoute;
 
 /// A way to all other processes of the domain. It is called under the process's lock and never blocks.
 pub trait Transport: Send {
@@ -63,6 +64,11 @@ pub trait Transport: Send {
         true
     }
 
+    /// How it reaches others, as far as that is known, by rank.
+    fn routes(&self) -> Vec<PeerRoute> {
+        Vec::new()
+    }
+
     /// Stops using the memory of this request.
     fn detach(&mut self, request: RequestId);
 
@@ -91,4 +97,9 @@ pub trait Waiter: Send + Sync + std::fmt::Debug {
 
     /// Ends this or the next wait.
     fn wake(&self);
+
+    /// Whether a look at memory tells that [`Transport::progress`] has nothing to do. What has to ask the system says no.
+    fn is_idle(&self) -> bool {
+        false
+    }
 }

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::upgrade::OnUpgrade;
+use hyper::{Request, Response};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::faces::metrics::Metrics;
-use crate::faces::passage::PassedBody;
+use crate::faces::passage::{PassError, PassedBody};
 use crate::settings::Settings;
 
 /// When it is worth trying again where a site is not connected.
@@ -32,7 +34,7 @@ struct Site {
     idle: Vec<SiteConnection>,
     arrived: Arc<Notify>,
     /// Those that may be in use at once.
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     most: usize,
 }
 
@@ -83,7 +85,7 @@ impl Sites {
             registered: 0,
             idle: Vec::new(),
             arrived: Arc::default(),
-            turns: Arc::new(Semaphore::new(settings.site_connections)),
+            permits: Arc::new(Semaphore::new(settings.site_connections)),
             most: settings.site_connections,
         });
         site.idle.retain(|connection| !connection.sender.is_closed());
@@ -103,7 +105,7 @@ impl Sites {
         Ok(Registration { sites, site: name.to_owned(), metrics })
     }
 
-    /// A connection to a site that was here, as soon as there is one that nobody uses, and the turn to use it.
+    /// A connection to a site that was here, as soon as there is one that nobody uses, and the permit to use it.
     ///
     /// # Errors
     /// `Unavailable`, at once if it is not here, else after `wait`; `QueueFull`, if too many of its connections are in use.
@@ -129,10 +131,34 @@ impl Sites {
         timeout(wait, next).await.unwrap_or_else(|_| Err(unavailable()))
     }
 
+    /// Has a request answered, over this connection of the site, or over the next if this one had ended before anything of it was sent.
+    /// (That two ends of a connection do not know it at the same time is why.)
+    ///
+    /// # Errors
+    /// As [`Sites::connection`], or of the connection.
+    pub(crate) async fn send(
+        &self,
+        name: &str,
+        wait: Duration,
+        over: &mut (SiteConnection, OwnedSemaphorePermit),
+        mut request: Request<PassedBody>,
+    ) -> Result<Response<Incoming>, PassError> {
+        loop {
+            // Whether it is ready or has ended, the next call tells.
+            let _ = over.0.sender.ready().await;
+            let mut error = match over.0.sender.try_send_request(request).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            request = error.take_message().ok_or_else(|| error.into_error())?;
+            *over = self.connection(name, wait).await?;
+        }
+    }
+
     fn pop(&self, name: &str) -> Result<Option<(SiteConnection, OwnedSemaphorePermit)>, Fault> {
         let mut all = self.lock();
         let Some(site) = all.get_mut(name) else { return Ok(None) };
-        let turn = Arc::clone(&site.turns).try_acquire_owned().map_err(|_| {
+        let permit = Arc::clone(&site.permits).try_acquire_owned().map_err(|_| {
             let most = site.most;
             let what = format!("site {name} has {most} connections in use");
             let fault = Fault::new(FaultCode::QueueFull, what);
@@ -141,7 +167,7 @@ impl Sites {
         // The newest is the likeliest to be there still.
         let mut newest = std::iter::from_fn(|| site.idle.pop());
         let open = newest.find(|connection| !connection.sender.is_closed());
-        Ok(open.map(|connection| (connection, turn)))
+        Ok(open.map(|connection| (connection, permit)))
     }
 
     /// Forgets a site that has no connection, and for which nobody waits.
@@ -189,9 +215,45 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
-    use crate::faces::metrics::DataFigures;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
+    use crate::faces::metrics::DataFigures;
+    use crate::faces::passage::nothing;
+
+    #[tokio::test]
+    async fn a_request_that_was_not_begun_goes_over_the_next_connection() {
+        const WAIT: Duration = Duration::from_secs(60);
+        let (sites, metrics) =
+            (Arc::new(Sites::default()), Arc::new(Metrics::new(&DataFigures::default())));
+        let settings = Settings::new("http://relay.example");
+        let _registration = sites.register("berlin", "one", &settings, &metrics).unwrap();
+        let mut servers = Vec::new();
+        for _ in 0..2 {
+            let (near, far) = duplex(4096);
+            let (sender, connection) = http1::handshake(TokioIo::new(near)).await.unwrap();
+            tokio::spawn(connection);
+            let (hold, _) = oneshot::channel();
+            let mut all = sites.lock();
+            all.get_mut("berlin").unwrap().idle.push(SiteConnection { sender, hold });
+            servers.push(far);
+        }
+        let mut over = sites.connection("berlin", WAIT).await.unwrap();
+        over.0.sender.ready().await.unwrap();
+        // The newest ends, and that is not known here yet.
+        servers.pop();
+        let request = Request::builder().uri("/x").body(nothing()).unwrap();
+        let mut other = servers.remove(0);
+        let answer = async {
+            let mut head = [0; 4];
+            other.read_exact(&mut head).await.unwrap();
+            assert_eq!(&head, b"GET ");
+            other.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        };
+        let (answered, ()) = tokio::join!(sites.send("berlin", WAIT, &mut over, request), answer);
+        assert_eq!(answered.unwrap().status(), 204);
+    }
 
     #[test]
     fn a_site_is_one_process_from_when_it_is_let_in_until_its_last_connection() {

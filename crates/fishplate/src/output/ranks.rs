@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fishplate_formats::units;
 use fishplate_ranks::Rank;
-use fishplate_ranks::status::{Deadlock, KnownRank, Wait};
+use fishplate_ranks::status::{Deadlock, KnownRank, PeerRoute, RejectedAddress, Wait};
 use serde_json::{Value, json};
 
 /// What a rank waits for, in some words; empty if it does not.
@@ -29,12 +29,37 @@ fn waiting(known: &KnownRank) -> Option<&Wait> {
     known.status.as_ref()?.wait.as_ref().filter(|_| !known.ended)
 }
 
-/// A line for each pair of which the first has sent messages to the second.
+/// A line for each pair of which the first has sent messages to the second, or did not reach it at some address.
 pub(crate) fn traffic(ranks: &BTreeMap<Rank, KnownRank>) -> Vec<String> {
-    let lines = pairs(ranks).map(|(from, to, messages, bytes)| {
-        format!("{from} -> {to}  messages: {messages}  {}", units::rounded(bytes))
+    let mut lines: BTreeMap<(Rank, Rank), String> = pairs(ranks)
+        .map(|(from, to, messages, bytes)| {
+            ((from, to), format!("  messages: {messages}  {}", units::rounded(bytes)))
+        })
+        .collect();
+    for (from, route) in routes(ranks) {
+        let pair = (from, route.peer);
+        if !route.rejected.is_empty() || lines.contains_key(&pair) {
+            lines.entry(pair).or_default().push_str(&format!("  {route}"));
+        }
+    }
+    lines.into_iter().map(|((from, to), line)| format!("{from} -> {to}{line}")).collect()
+}
+
+/// How each rank reaches each, as JSON.
+pub(crate) fn routes_as_json(ranks: &BTreeMap<Rank, KnownRank>) -> Value {
+    let rejected = |of: &RejectedAddress| json!({ "address": of.address, "reason": of.reason });
+    let routes = routes(ranks).map(|(from, PeerRoute { peer, address, rejected: all })| {
+        let rejected: Vec<Value> = all.iter().map(rejected).collect();
+        json!({ "from": from, "to": peer, "address": address, "rejected": rejected })
     });
-    lines.collect()
+    routes.collect()
+}
+
+fn routes(ranks: &BTreeMap<Rank, KnownRank>) -> impl Iterator<Item = (Rank, &PeerRoute)> {
+    ranks.iter().flat_map(|(&from, known)| {
+        let all = known.status.iter().flat_map(|status| &status.routes);
+        all.map(move |route| (from, route))
+    })
 }
 
 /// The same as JSON.

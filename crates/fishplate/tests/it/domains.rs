@@ -109,8 +109,15 @@ fn status_tells_who_waits_for_whom_and_names_a_deadlock() {
         let sent = serde_json::json!({ "from": rank, "to": other, "messages": 1, "bytes": 3 });
         assert!(told["traffic"].as_array().unwrap().contains(&sent), "{told}");
     }
+    // Through the server of the other, its gateway.
+    let (_, at) = two.url().split_once("://").unwrap();
+    let (at, _) = at.split_once('/').unwrap();
+    let address = format!("http://{at} at {at}");
+    let route = serde_json::json!({ "from": 0, "to": 1, "address": address, "rejected": [] });
+    assert!(told["routes"].as_array().unwrap().contains(&route), "{told}");
     let shown = user.succeed(&words);
-    for line in [deadlock, "0 -> 1  messages: 1  3 B", " s in recv from 0 tag 7"] {
+    let sent = format!("0 -> 1  messages: 1  3 B  over {address}");
+    for line in [deadlock, &sent, " s in recv from 0 tag 7"] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     // One server alone knows of no deadlock; and who watches is told until the end.

@@ -81,3 +81,60 @@ impl Accumulator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Operation;
+
+    const LENGTH: usize = 8;
+
+    fn accumulator(s: &mut Schedule) -> Accumulator {
+        let (contribution, result) = (s.scratch(LENGTH), s.scratch(LENGTH));
+        Accumulator::new(contribution, result)
+    }
+
+    /// Where values land that come from these sides, higher or not: in the result, or in scratch memory.
+    fn lands(operation: &Operation, in_place: bool, sides: &[bool]) -> Vec<bool> {
+        let mut s = Schedule::reducing(operation);
+        let mut value = accumulator(&mut s);
+        if in_place {
+            let result = value.result().clone();
+            value = Accumulator::new(result.clone(), result);
+        }
+        let mut scratch = None;
+        let mut land = |higher: &bool| {
+            let landing = value.landing(&mut s, *higher, &mut scratch);
+            value.fold(&mut s, &landing, *higher);
+            assert!(value.is_filled());
+            landing == *value.result()
+        };
+        sides.iter().map(&mut land).collect()
+    }
+
+    #[test]
+    fn the_first_value_lands_where_the_result_is_to_be_if_it_may() {
+        let sum = Operation::sum::<u64>();
+        let first = Operation::new(false, |left: u64, _: u64| left);
+        let changing = Operation::sum::<u64>().changing_left();
+        assert_eq!(lands(&sum, false, &[true, true, false]), [true, false, false]);
+        assert_eq!(lands(&sum, false, &[false, true]), [true, false]);
+        assert_eq!(lands(&sum, true, &[true, true]), [false, false], "the result is in use");
+        assert_eq!(lands(&first, false, &[true]), [true]);
+        assert_eq!(lands(&first, false, &[false, true]), [false, false], "it is the left one");
+        assert_eq!(lands(&changing, false, &[true]), [false], "the contribution stays as it is");
+    }
+
+    #[test]
+    fn parts_are_filled_by_themselves() {
+        let mut s = Schedule::reducing(&Operation::sum::<u32>());
+        let mut value = accumulator(&mut s);
+        let mut part = value.part(0..4);
+        part.settle(&mut s);
+        assert!(part.is_filled() && !value.is_filled());
+        assert_eq!(*part.value(), value.result().part(0..4));
+        assert_ne!(value.value(), value.result());
+        value.fill();
+        assert_eq!(value.value(), value.result());
+    }
+}

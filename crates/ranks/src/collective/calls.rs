@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
+use crate::buffer::Span;
 use crate::collective::accumulator::Accumulator;
 use crate::collective::algorithm::{Allgather, Alltoall, Reduce};
 use crate::collective::arguments::{Blocks, Contribution};
@@ -283,6 +284,10 @@ impl Communicator {
             let all = builder.target(receive);
             let blocks = blocks.spans::<T>("blocks", builder.size, &all)?;
             builder.value(send, Some(&blocks[builder.me as usize]))?;
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().allgather) {
+                hierarchy.allgatherv(&mut builder.s, &blocks);
+                return Ok(());
+            }
             gather::allgather(
                 &mut builder.s,
                 Allgather::Ring,
@@ -425,13 +430,17 @@ impl Communicator {
             let result =
                 if into.length() >= mine.length() { into.part(0..mine.length()) } else { into };
             same_length("receive", &result, mine, size_of::<T>())?;
+            let blocks_of = |all: &Span| Blocks::packed(counts).spans::<T>("counts", size, all);
+            if let Some(hierarchy) = self.hierarchy(self.algorithms().reduce) {
+                return hierarchy.reduce_scatter(&mut builder.s, data, &result, blocks_of);
+            }
             if operation.is_commutative() && !self.algorithms().ordered {
                 reduce::pairwise_reduce_scatter(&mut builder.s, me, &blocks, &result, size);
             } else {
                 let algorithm =
                     if self.algorithms().ordered { Reduce::Serial } else { Reduce::Binomial };
                 let all = builder.s.scratch(data.length());
-                let blocks = Blocks::packed(counts).spans::<T>("counts", size, &all)?;
+                let blocks = blocks_of(&all)?;
                 let mut value = Accumulator::new(data, all);
                 reduce::reduce(&mut builder.s, algorithm, me, 0, &mut value, size);
                 if me == 0 {

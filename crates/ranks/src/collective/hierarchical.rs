@@ -6,29 +6,33 @@ use std::sync::Arc;
 
 use crate::buffer::Span;
 use crate::collective::accumulator::Accumulator;
-use crate::collective::algorithm::{Algorithms, Allreduce, Barrier, Broadcast, Reduce};
+use crate::collective::algorithm::{Algorithms, Allreduce, Barrier, Broadcast, Gather, Reduce};
 use crate::collective::allreduce::allreduce;
 use crate::collective::broadcast::{barrier, broadcast, gather_nothing, tree};
 use crate::collective::gather::{gather, scatter, serial_gather, serial_scatter};
 use crate::collective::reduce::{in_order, reduce};
 use crate::collective::schedule::Schedule;
+use crate::error::Result;
 use crate::group::Group;
 use crate::header::Rank;
 use crate::operation::Operation;
+use crate::settings::Sites;
 
-/// The sites of a communicator, of which there are several.
+/// The ranks of a communicator by their sites, of which there are several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sites {
+pub(crate) struct Partition {
     /// The ranks of each, in their order; sites in the order of their first ranks.
     members: Arc<[Vec<Rank>]>,
+    /// They are hosts of one network: how many messages there are counts there, and how long they are, and not who crosses.
+    is_near: bool,
 }
 
-impl Sites {
-    /// Those of a group, by the sites of the domain's ranks; `None` if all are at one, or nothing is known.
-    pub(crate) fn of(group: &Group, sites: &[u32]) -> Option<Self> {
+impl Partition {
+    /// That of a group, by the sites of the domain's ranks; `None` if all are at one, or nothing is known.
+    pub(crate) fn of(group: &Group, sites: &Sites) -> Option<Self> {
         let mut members: Vec<(u32, Vec<Rank>)> = Vec::new();
         for (rank, process) in (0..).zip(group.ranks().iter()) {
-            let site = *sites.get(*process as usize)?;
+            let site = *sites.of_ranks.get(*process as usize)?;
             match members.iter_mut().find(|(other, _)| *other == site) {
                 Some((_, ranks)) => ranks.push(rank),
                 None => members.push((site, vec![rank])),
@@ -36,7 +40,7 @@ impl Sites {
         }
         let is_flat = members.len() < 2;
         let members = members.into_iter().map(|(_, ranks)| ranks).collect();
-        (!is_flat).then_some(Self { members })
+        (!is_flat).then_some(Self { members, is_near: sites.are_near })
     }
 
     /// The ranks at the site of one of them, and the place of that one there.
@@ -69,13 +73,27 @@ fn count(ranks: &[Rank]) -> u32 {
 /// What every one of them needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Hierarchy<'a> {
-    pub(crate) sites: &'a Sites,
+    pub(crate) partition: &'a Partition,
     pub(crate) me: Rank,
     /// How they go within a site, and whether reductions keep the order of ranks.
     pub(crate) algorithms: Algorithms,
 }
 
 impl Hierarchy<'_> {
+    /// How they go between leaders: far apart, so that each crosses once and all do at the same time.
+    fn between(self) -> Algorithms {
+        if self.partition.is_near {
+            return self.algorithms;
+        }
+        Algorithms {
+            broadcast: Some(Broadcast::Serial),
+            barrier: Some(Barrier::Dissemination),
+            reduce: Some(Reduce::Serial),
+            allreduce: Some(Allreduce::RecursiveDoubling),
+            ..self.algorithms
+        }
+    }
+
     /// A step within each site, towards its leader or from there: `act` gets this rank's place, the leader's, and how many there are.
     fn at_site(
         self,
@@ -83,7 +101,7 @@ impl Hierarchy<'_> {
         leaders: &[Rank],
         act: impl FnOnce(&mut Schedule, u32, u32, u32),
     ) {
-        let (near, me) = self.sites.near(self.me);
+        let (near, me) = self.partition.near(self.me);
         let leader = leaders.iter().find(|leader| near.contains(leader));
         let leader = leader.map_or(0, |leader| place(near, *leader));
         s.among(near, |s| act(s, me, leader, count(near)));
@@ -102,39 +120,40 @@ impl Hierarchy<'_> {
     }
 
     pub(super) fn broadcast(self, s: &mut Schedule, root: Rank, data: &Span) {
-        let leaders = self.sites.leaders(root);
+        let leaders = self.partition.leaders(root);
         let root = place(&leaders, root);
         let others = count(&leaders);
-        // All at once: a tree would cross one way after the other.
+        let algorithm = self.between().broadcast(data.length(), others);
         self.between_sites(s, &leaders, |s, me| {
-            broadcast(s, Broadcast::Serial, me, others, root, data);
+            // The root's own site does not wait until the farthest has it.
+            let defers = me == root && algorithm != Broadcast::ScatterAllgather;
+            s.deferring(defers, |s| broadcast(s, algorithm, me, others, root, data));
         });
-        let algorithms = self.algorithms;
-        self.at_site(s, &leaders, |s, me, leader, size| {
-            let algorithm = algorithms.broadcast(data.length(), size);
-            broadcast(s, algorithm, me, size, leader, data);
-        });
+        self.broadcast_at_site(s, &leaders, data);
     }
 
     /// `value` of all ranks to the result of the root; other ranks' results are lost.
     pub(super) fn reduce(self, s: &mut Schedule, root: Rank, value: &mut Accumulator) {
-        let sites = self.sites;
-        if self.algorithms.ordered || !(s.is_commutative() || sites.are_in_order()) {
+        if !self.reduces_at_sites(s) {
             return self.reduce_in_order(s, root, value);
         }
-        let leaders = sites.leaders(root);
+        let leaders = self.partition.leaders(root);
         self.at_site(s, &leaders, |s, me, leader, size| {
             reduce(s, Reduce::Binomial, me, leader, value, size);
         });
         let (root, others) = (place(&leaders, root), count(&leaders));
-        self.between_sites(s, &leaders, |s, me| {
-            reduce(s, Reduce::Serial, me, root, value, others);
-        });
+        let algorithm = self.between().reduce(value.result().length(), others);
+        self.between_sites(s, &leaders, |s, me| reduce(s, algorithm, me, root, value, others));
+    }
+
+    /// Whether the values of a site may be reduced before they are with those of others.
+    fn reduces_at_sites(self, s: &Schedule) -> bool {
+        !self.algorithms.ordered && (s.is_commutative() || self.partition.are_in_order())
     }
 
     /// The same, by the root alone, one after the other: what sites reduce depends on who is where.
     fn reduce_in_order(self, s: &mut Schedule, root: Rank, value: &Accumulator) {
-        let size = self.sites.members.iter().map(Vec::len).sum();
+        let size = self.partition.members.iter().map(Vec::len).sum();
         let values: Vec<Span> = if self.me == root {
             (0..size).map(|_| s.scratch(value.result().length())).collect()
         } else {
@@ -150,76 +169,73 @@ impl Hierarchy<'_> {
     }
 
     pub(super) fn allreduce(self, s: &mut Schedule, operation: &Operation, mut value: Accumulator) {
-        if self.algorithms.ordered || !(s.is_commutative() || self.sites.are_in_order()) {
+        if !self.reduces_at_sites(s) {
             self.reduce_in_order(s, 0, &value);
             return self.broadcast(s, 0, value.result());
         }
-        let leaders = self.sites.leaders(0);
+        let leaders = self.partition.leaders(0);
         self.at_site(s, &leaders, |s, me, leader, size| {
             reduce(s, Reduce::Binomial, me, leader, &mut value, size);
         });
         let (others, result) = (count(&leaders), value.result().clone());
-        let algorithms = (Reduce::Serial, self.algorithms.broadcast(result.length(), others));
+        let (between, length) = (self.between(), result.length());
+        let algorithms = (between.reduce(length, others), between.broadcast(length, others));
+        let algorithm = between.allreduce(length, others, operation.is_commutative());
         self.between_sites(s, &leaders, |s, me| {
-            let algorithm = Allreduce::RecursiveDoubling;
             allreduce(s, algorithm, algorithms, operation, me, value, others);
         });
-        let algorithms = self.algorithms;
-        self.at_site(s, &leaders, |s, me, leader, size| {
-            let algorithm = algorithms.broadcast(result.length(), size);
-            broadcast(s, algorithm, me, size, leader, &result);
-        });
+        self.broadcast_at_site(s, &leaders, &result);
     }
 
     pub(super) fn barrier(self, s: &mut Schedule) {
         let nothing = s.scratch(0);
-        let leaders = self.sites.leaders(0);
+        let leaders = self.partition.leaders(0);
         // Leaders are the first of their sites.
         self.at_site(s, &leaders, |s, me, _, size| gather_nothing(s, me, size, &nothing));
         let others = count(&leaders);
-        self.between_sites(s, &leaders, |s, me| barrier(s, Barrier::Dissemination, me, others));
+        let algorithm = self.between().barrier(others);
+        self.between_sites(s, &leaders, |s, me| barrier(s, algorithm, me, others));
         self.at_site(s, &leaders, |s, me, leader, size| {
             tree(s, me, size, leader, |_, _| nothing.clone());
         });
     }
 
     /// The blocks of each site at its leader, for gathering to the root, or scattering from there: of the site, and of all sites.
-    fn packed(self, s: &mut Schedule, leaders: &[Rank], root: Rank, block: usize) -> Packed {
+    fn packed(
+        self,
+        s: &mut Schedule,
+        leaders: &[Rank],
+        root: Rank,
+        block: impl Fn(Rank) -> usize,
+    ) -> Packed {
         let mut packed = Packed { own: Vec::new(), sites: Vec::new() };
         if !leaders.contains(&self.me) {
             return packed;
         }
-        for (ranks, leader) in self.sites.members.iter().zip(leaders) {
-            let length =
-                if self.me == root || self.me == *leader { ranks.len() * block } else { 0 };
+        for (ranks, leader) in self.partition.members.iter().zip(leaders) {
+            let is_wanted = self.me == root || self.me == *leader;
+            let length = ranks.iter().map(|rank| if is_wanted { block(*rank) } else { 0 }).sum();
             let whole = s.scratch(length);
             if self.me == *leader {
-                packed.own =
-                    (0..ranks.len()).map(|at| whole.part(at * block..(at + 1) * block)).collect();
+                packed.own = parts(&whole, ranks, &block);
             }
             packed.sites.push(whole);
         }
         packed
     }
 
-    /// `mine` of each rank to `blocks` at the root.
+    /// `mine` of each rank, of as many bytes, to `blocks` at the root.
     pub(super) fn gather(self, s: &mut Schedule, root: Rank, mine: &Span, blocks: &[Span]) {
-        let leaders = self.sites.leaders(root);
-        let Packed { own, sites } = self.packed(s, &leaders, root, mine.length());
-        let algorithms = self.algorithms;
-        self.at_site(s, &leaders, |s, me, leader, size| {
-            if me == leader {
-                s.copy(mine, &own[me as usize]);
-            }
-            let algorithm = algorithms.gather(mine.length(), size);
-            gather(s, algorithm, me, leader, mine, &own, size);
-        });
+        let leaders = self.partition.leaders(root);
+        let block = |_| mine.length();
+        let Packed { own, sites } = self.packed(s, &leaders, root, block);
+        self.gather_at_site(s, &leaders, mine, &own, self.algorithms.gather);
         let at = place(&leaders, root);
         self.between_sites(s, &leaders, |s, me| {
             serial_gather(s, me, at, &sites[me as usize], &sites);
         });
         if self.me == root {
-            self.each_block(&sites, mine.length(), |rank, packed| {
+            self.each_block(&sites, block, |rank, packed| {
                 if rank != root {
                     s.copy(packed, &blocks[rank as usize]);
                 }
@@ -227,68 +243,204 @@ impl Hierarchy<'_> {
         }
     }
 
-    /// The reverse.
+    /// `mine` of each rank of a site to `own` at its leader; blocks may differ if it goes serially.
+    fn gather_at_site(
+        self,
+        s: &mut Schedule,
+        leaders: &[Rank],
+        mine: &Span,
+        own: &[Span],
+        named: Option<Gather>,
+    ) {
+        let algorithms = Algorithms { gather: named, ..self.algorithms };
+        self.at_site(s, leaders, |s, me, leader, size| {
+            if me == leader {
+                s.copy(mine, &own[me as usize]);
+            }
+            gather(s, algorithms.gather(mine.length(), size), me, leader, mine, own, size);
+        });
+    }
+
+    /// The reverse of [`Hierarchy::gather`].
     pub(super) fn scatter(self, s: &mut Schedule, root: Rank, mine: &Span, blocks: &[Span]) {
-        let leaders = self.sites.leaders(root);
-        let Packed { own, sites } = self.packed(s, &leaders, root, mine.length());
+        let algorithm = |size| self.algorithms.gather(mine.length(), size);
+        self.scatter_blocks(s, root, mine, blocks, |_| mine.length(), algorithm);
+    }
+
+    /// The same of blocks of these lengths, which may differ if it goes serially within sites.
+    fn scatter_blocks(
+        self,
+        s: &mut Schedule,
+        root: Rank,
+        mine: &Span,
+        blocks: &[Span],
+        block: impl Fn(Rank) -> usize,
+        algorithm: impl Fn(u32) -> Gather,
+    ) {
+        let leaders = self.partition.leaders(root);
+        let Packed { own, sites } = self.packed(s, &leaders, root, &block);
         if self.me == root {
-            self.each_block(&sites, mine.length(), |rank, packed| {
+            self.each_block(&sites, block, |rank, packed| {
                 s.copy(&blocks[rank as usize], packed);
             });
         }
         let at = place(&leaders, root);
         self.between_sites(s, &leaders, |s, me| {
-            serial_scatter(s, me, at, &sites[me as usize], &sites);
+            // The root's own site does not wait until the farthest has its blocks.
+            s.deferring(me == at, |s| serial_scatter(s, me, at, &sites[me as usize], &sites));
         });
-        let (algorithms, is_root) = (self.algorithms, self.me == root);
+        let is_root = self.me == root;
         self.at_site(s, &leaders, |s, me, leader, size| {
             if me == leader && !is_root {
                 s.copy(&own[me as usize], mine);
             }
-            let algorithm = algorithms.gather(mine.length(), size);
-            scatter(s, algorithm, me, leader, mine, &own, size);
+            scatter(s, algorithm(size), me, leader, mine, &own, size);
         });
     }
 
     /// Every rank's block of `all` to every rank; its own is in its place already.
     pub(super) fn allgather(self, s: &mut Schedule, all: &Span, blocks: &[Span]) {
-        let (leaders, mine) = (self.sites.leaders(0), &blocks[self.me as usize]);
-        let block = mine.length();
-        // Every leader needs all blocks, as a root does.
-        let Packed { own, sites } = self.packed(s, &leaders, self.me, block);
-        let algorithms = self.algorithms;
-        self.at_site(s, &leaders, |s, me, leader, size| {
-            if me == leader {
-                s.copy(mine, &own[me as usize]);
-            }
-            gather(s, algorithms.gather(block, size), me, leader, mine, &own, size);
-        });
-        self.between_sites(s, &leaders, |s, me| {
-            for (other, site) in (0..).zip(&sites).filter(|(other, _)| *other != me) {
-                s.receive(other, site);
-                s.send(other, &sites[me as usize]);
-            }
-            s.wait();
-        });
-        if leaders.contains(&self.me) {
+        let block = |_| all.length() / blocks.len();
+        let named = self.algorithms.gather;
+        let leaders = self.partition.leaders(0);
+        if let Some(sites) = self.gather_everywhere(s, &leaders, blocks, block, named) {
             self.each_block(&sites, block, |rank, packed| {
                 s.copy(packed, &blocks[rank as usize]);
             });
         }
-        self.at_site(s, &leaders, |s, me, leader, size| {
-            let algorithm = algorithms.broadcast(all.length(), size);
-            broadcast(s, algorithm, me, size, leader, all);
+        self.broadcast_at_site(s, &leaders, all);
+    }
+
+    /// The same of blocks of different lengths, with gaps between them, which are left as they are.
+    pub(super) fn allgatherv(self, s: &mut Schedule, blocks: &[Span]) {
+        let block = |rank: Rank| blocks[rank as usize].length();
+        let leaders = self.partition.leaders(0);
+        let length = |ranks: &Vec<Rank>| ranks.iter().map(|rank| block(*rank)).sum::<usize>();
+        let whole = s.scratch(self.partition.members.iter().map(length).sum());
+        let mut start = 0;
+        let sites: Vec<Span> = (self.partition.members.iter())
+            .map(|ranks| {
+                start += length(ranks);
+                whole.part(start - length(ranks)..start)
+            })
+            .collect();
+        if let Some(gathered) =
+            self.gather_everywhere(s, &leaders, blocks, block, Some(Gather::Serial))
+        {
+            gathered.iter().zip(&sites).for_each(|(from, to)| s.copy(from, to));
+        }
+        self.broadcast_at_site(s, &leaders, &whole);
+        self.each_block(&sites, block, |rank, packed| s.copy(packed, &blocks[rank as usize]));
+    }
+
+    /// All blocks of all sites at every leader; `None` at other ranks.
+    fn gather_everywhere(
+        self,
+        s: &mut Schedule,
+        leaders: &[Rank],
+        blocks: &[Span],
+        block: impl Fn(Rank) -> usize,
+        named: Option<Gather>,
+    ) -> Option<Vec<Span>> {
+        // Every leader needs all blocks, as a root does.
+        let Packed { own, sites } = self.packed(s, leaders, self.me, block);
+        self.gather_at_site(s, leaders, &blocks[self.me as usize], &own, named);
+        self.between_sites(s, leaders, |s, me| exchange(s, me, &sites, |_| &sites[me as usize]));
+        leaders.contains(&self.me).then_some(sites)
+    }
+
+    fn broadcast_at_site(self, s: &mut Schedule, leaders: &[Rank], data: &Span) {
+        let algorithms = self.algorithms;
+        self.at_site(s, leaders, |s, me, leader, size| {
+            broadcast(s, algorithms.broadcast(data.length(), size), me, size, leader, data);
         });
     }
 
+    /// The reduction of `data` of all ranks, of which each gets its block as `mine`: sites reduce all of it, and leaders give each other what
+    /// is of the other's site.
+    pub(super) fn reduce_scatter(
+        self,
+        s: &mut Schedule,
+        data: Span,
+        mine: &Span,
+        blocks: impl Fn(&Span) -> Result<Vec<Span>>,
+    ) -> Result<()> {
+        let all = s.scratch(data.length());
+        let blocks = blocks(&all)?;
+        let mut value = Accumulator::new(data, all);
+        let block = |rank: Rank| blocks[rank as usize].length();
+        if !self.reduces_at_sites(s) {
+            self.reduce_in_order(s, 0, &value);
+            if self.me == 0 {
+                s.copy(&blocks[0], mine);
+            }
+            self.scatter_blocks(s, 0, mine, &blocks, block, |_| Gather::Serial);
+            return Ok(());
+        }
+        let leaders = self.partition.leaders(0);
+        self.at_site(s, &leaders, |s, me, leader, size| {
+            reduce(s, Reduce::Binomial, me, leader, &mut value, size);
+        });
+        let mut own = Vec::new();
+        if leaders.contains(&self.me) {
+            let Packed { sites, .. } = self.packed(s, &leaders, self.me, block);
+            self.each_block(&sites, block, |rank, packed| {
+                s.copy(&blocks[rank as usize], packed);
+            });
+            let at = place(&leaders, self.me) as usize;
+            let (ranks, kept) = (&self.partition.members[at], sites[at].clone());
+            // What each site has for this one, in the order of sites.
+            let values: Vec<Span> = (0..sites.len())
+                .map(|site| if site == at { kept.clone() } else { s.scratch(kept.length()) })
+                .collect();
+            self.between_sites(s, &leaders, |s, me| {
+                exchange(s, me, &values, |other| &sites[other as usize]);
+            });
+            in_order(s, &values, &kept);
+            own = parts(&kept, ranks, &block);
+        }
+        self.at_site(s, &leaders, |s, me, leader, _| {
+            if me == leader {
+                s.copy(&own[me as usize], mine);
+            }
+            serial_scatter(s, me, leader, mine, &own);
+        });
+        Ok(())
+    }
+
     /// Each rank, and its block among those of its site.
-    fn each_block(self, sites: &[Span], block: usize, mut act: impl FnMut(Rank, &Span)) {
-        for (ranks, packed) in self.sites.members.iter().zip(sites) {
-            for (at, rank) in ranks.iter().enumerate() {
-                act(*rank, &packed.part(at * block..(at + 1) * block));
+    fn each_block(
+        self,
+        sites: &[Span],
+        block: impl Fn(Rank) -> usize,
+        mut act: impl FnMut(Rank, &Span),
+    ) {
+        for (ranks, packed) in self.partition.members.iter().zip(sites) {
+            for (rank, part) in ranks.iter().zip(parts(packed, ranks, &block)) {
+                act(*rank, &part);
             }
         }
     }
+}
+
+/// The blocks of ranks that stand one behind the other.
+fn parts(whole: &Span, ranks: &[Rank], block: &impl Fn(Rank) -> usize) -> Vec<Span> {
+    let mut end = 0;
+    let part = |rank: &Rank| {
+        let start = end;
+        end += block(*rank);
+        whole.part(start..end)
+    };
+    ranks.iter().map(part).collect()
+}
+
+/// What every other one has for this one, and the reverse, all at once.
+fn exchange<'a>(s: &mut Schedule, me: Rank, received: &[Span], sent: impl Fn(Rank) -> &'a Span) {
+    for (other, span) in (0..).zip(received).filter(|(other, _)| *other != me) {
+        s.receive(other, span);
+        s.send(other, sent(other));
+    }
+    s.wait();
 }
 
 /// Blocks on their way.

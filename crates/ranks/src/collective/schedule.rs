@@ -14,6 +14,8 @@ enum Step {
     Send(Rank, Span),
     Receive(Rank, Span),
     Wait,
+    /// What was begun is waited for at the end only.
+    Defer,
     /// The first to the second.
     Copy(Span, Span),
     /// The second becomes first op second.
@@ -30,6 +32,8 @@ pub(crate) struct Schedule {
     operation: Option<Operation>,
     /// Whose places are sent to and received from, while steps among a part of the ranks are written.
     among: Option<Vec<Rank>>,
+    /// Steps are written whose waits are deferred.
+    defers: bool,
 }
 
 impl Schedule {
@@ -63,7 +67,15 @@ impl Schedule {
             steps: self.steps.clone(),
             operation: self.operation.clone(),
             among: None,
+            defers: false,
         }
+    }
+
+    /// Writes steps that only send, for which the steps behind them need not wait. What they send is not written by those.
+    pub(crate) fn deferring(&mut self, defers: bool, write: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.defers, defers);
+        write(self);
+        self.defers = before;
     }
 
     /// Writes steps in which ranks are places among these.
@@ -91,7 +103,7 @@ impl Schedule {
     }
 
     pub(crate) fn wait(&mut self) {
-        self.steps.push(Step::Wait);
+        self.steps.push(if self.defers { Step::Defer } else { Step::Wait });
     }
 
     /// Both ways, and waits.
@@ -144,7 +156,27 @@ pub(crate) struct Running {
     pub(crate) group: Group,
     next: usize,
     pending: Vec<RequestId>,
+    /// What the end waits for besides.
+    deferred: Vec<RequestId>,
     over: bool,
+}
+
+/// Whether these are complete, whose outcomes are taken then.
+fn settle(requests: &mut Vec<RequestId>, engine: &mut Engine) -> Result<bool> {
+    // An eager send is complete before the transport has taken it, and may not be afterwards.
+    if engine.has_frames() {
+        return Ok(false);
+    }
+    let mut failed = Ok(());
+    requests.retain(|&request| match engine.take_outcome(request) {
+        None => true,
+        Some(Ok(_)) => false,
+        Some(Err(error)) => {
+            failed = Err(error);
+            false
+        }
+    });
+    failed.map(|()| requests.is_empty())
 }
 
 impl Running {
@@ -155,7 +187,8 @@ impl Running {
         tag: Tag,
         group: Group,
     ) -> Self {
-        Self { request, schedule, context, tag, group, next: 0, pending: Vec::new(), over: false }
+        let (pending, deferred) = (Vec::new(), Vec::new());
+        Self { request, schedule, context, tag, group, next: 0, pending, deferred, over: false }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -163,8 +196,8 @@ impl Running {
     }
 
     /// What it waits for.
-    pub(crate) fn pending(&self) -> &[RequestId] {
-        &self.pending
+    pub(crate) fn pending(&self) -> impl Iterator<Item = RequestId> {
+        self.pending.iter().chain(&self.deferred).copied()
     }
 
     /// Does what can be done now; whether that was anything.
@@ -175,7 +208,13 @@ impl Running {
     ) -> bool {
         let before = self.next;
         loop {
+            let is_end = self.next == self.schedule.steps.len();
             match self.step(engine) {
+                Ok(true) if is_end => {
+                    self.over = true;
+                    engine.complete_compound(self.request, Ok(()));
+                    return true;
+                }
                 Ok(true) => {}
                 Ok(false) => return self.next > before,
                 Err(error) => {
@@ -186,18 +225,10 @@ impl Running {
                     return true;
                 }
             }
-            if self.next == self.schedule.steps.len() {
-                if engine.has_frames() {
-                    return self.next > before;
-                }
-                self.over = true;
-                engine.complete_compound(self.request, Ok(()));
-                return true;
-            }
         }
     }
 
-    /// One step; whether it was done.
+    /// One step, or the end; whether it was done.
     fn step(&mut self, engine: &mut Engine) -> Result<bool> {
         let memory = &mut self.schedule.memory;
         match self.schedule.steps.get(self.next) {
@@ -219,24 +250,11 @@ impl Running {
                 self.pending.push(engine.receive(pattern, buffer));
             }
             Some(Step::Wait) => {
-                // An eager send is complete before the transport has taken it, and may not be afterwards.
-                if engine.has_frames() {
-                    return Ok(false);
-                }
-                let mut failed = Ok(());
-                self.pending.retain(|&request| match engine.take_outcome(request) {
-                    None => true,
-                    Some(Ok(_)) => false,
-                    Some(Err(error)) => {
-                        failed = Err(error);
-                        false
-                    }
-                });
-                failed?;
-                if !self.pending.is_empty() {
+                if !settle(&mut self.pending, engine)? {
                     return Ok(false);
                 }
             }
+            Some(Step::Defer) => self.deferred.append(&mut self.pending),
             Some(Step::Copy(from, to)) => {
                 combine(memory, from, to, |from, to| to.copy_from_slice(from));
             }
@@ -247,7 +265,10 @@ impl Running {
                 };
                 combine(memory, left, right, |left, right| operation.apply(left, right));
             }
-            None => return Ok(true),
+            None => {
+                self.deferred.append(&mut self.pending);
+                return settle(&mut self.deferred, engine);
+            }
         }
         self.next += 1;
         Ok(true)
@@ -260,7 +281,7 @@ impl Running {
 
     fn give_up(&mut self, engine: &mut Engine, detach: &mut impl FnMut(RequestId)) {
         engine.detach_frames();
-        for request in self.pending.drain(..) {
+        for request in self.pending.drain(..).chain(self.deferred.drain(..)) {
             engine.abandon(request);
             detach(request);
         }

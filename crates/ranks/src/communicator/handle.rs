@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::collective::Algorithms;
-use crate::collective::hierarchical::{Hierarchy, Sites};
+use crate::collective::hierarchical::{Hierarchy, Partition};
 use crate::group::{Comparison, Group};
 use crate::header::{Context, Rank};
 use crate::process::Process;
@@ -20,7 +20,7 @@ pub struct Communicator {
     rank: Rank,
     algorithms: Algorithms,
     /// Where its ranks are, if that matters.
-    sites: Option<Sites>,
+    partition: Option<Partition>,
     topology: Option<Topology>,
     made: bool,
 }
@@ -30,8 +30,8 @@ impl Communicator {
     pub(crate) fn new(process: Arc<Process>, context: Context, group: Group) -> Self {
         let rank = group.rank_of(process.rank()).unwrap_or_default();
         let algorithms = process.settings().algorithms;
-        let sites = Sites::of(&group, process.sites());
-        Self { process, context, group, rank, algorithms, sites, topology: None, made: false }
+        let partition = process.sites().and_then(|sites| Partition::of(&group, sites));
+        Self { process, context, group, rank, algorithms, partition, topology: None, made: false }
     }
 
     /// One that is made from another.
@@ -50,14 +50,13 @@ impl Communicator {
         let all = local.group.ranks().iter().chain(remote.ranks().iter()).copied().collect();
         process.with(|state| state.engine.add_context(context, all));
         let (rank, algorithms) = (local.rank, local.algorithms);
-        let sites = None;
         Self {
             process,
             context,
             group: remote,
             rank,
             algorithms,
-            sites,
+            partition: None,
             topology: None,
             made: true,
         }
@@ -95,8 +94,9 @@ impl Communicator {
 
     /// How an operation goes whose ranks are at several sites, unless its algorithm is `named`.
     pub(crate) fn hierarchy(&self, named: Option<impl Copy>) -> Option<Hierarchy<'_>> {
-        let sites = self.sites.as_ref().filter(|_| named.is_none() && !self.algorithms.flat)?;
-        Some(Hierarchy { sites, me: self.rank, algorithms: self.algorithms })
+        let is_free = named.is_none() && !self.algorithms.flat;
+        let partition = self.partition.as_ref().filter(|_| is_free)?;
+        Some(Hierarchy { partition, me: self.rank, algorithms: self.algorithms })
     }
 
     /// Names algorithms for its collective operations, and for communicators made from it. Every rank has to name the same.

@@ -8,12 +8,12 @@
 //! - `send`, `receive`, `arrive`, `failure`: what happens; `waiting`: what does not, yet
 
 pub mod frame;
+pub(crate) mod id_hasher;
 pub mod peer;
 pub mod record;
 
 mod arrive;
 mod failure;
-mod id_hasher;
 mod receive;
 mod send;
 mod state;

@@ -1,6 +1,6 @@
 //! The engine's state, and what several of its halves need.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::engine::frame::{Frame, Payload};
 use crate::engine::id_hasher::IdMap;
@@ -24,7 +24,7 @@ pub struct Engine {
     pub(crate) requests: IdMap<RequestId, Record>,
     pub(crate) messages: IdMap<MessageId, Message>,
     /// Ranks of each communicator's context, in the domain.
-    pub(crate) members: HashMap<Context, std::sync::Arc<[Rank]>>,
+    pub(crate) members: IdMap<Context, std::sync::Arc<[Rank]>>,
     pub(crate) outbox: VecDeque<Frame>,
     pub(crate) disconnects: Vec<Rank>,
     /// Credit that each sender has, in bytes.
@@ -33,7 +33,7 @@ pub struct Engine {
     pub(crate) client_memory: u64,
     pub(crate) buffer_size: usize,
     pub(crate) buffered: usize,
-    completions: u64,
+    events: u64,
     next_id: u64,
 }
 
@@ -47,14 +47,14 @@ impl Engine {
             matching: Matching::default(),
             requests: IdMap::default(),
             messages: IdMap::default(),
-            members: HashMap::new(),
+            members: IdMap::default(),
             outbox: VecDeque::new(),
             disconnects: Vec::new(),
             window: settings.unexpected_memory as u64 / u64::from(size).max(1),
             client_memory: 0,
             buffer_size: settings.buffer_size,
             buffered: 0,
-            completions: 0,
+            events: 0,
             next_id: 0,
         }
     }
@@ -94,9 +94,10 @@ impl Engine {
         self.disconnects.pop()
     }
 
-    /// How many requests have completed since the beginning.
-    pub fn completions(&self) -> u64 {
-        self.completions
+    /// How often something has happened that a thread may wait for: a request has completed, or a message has come that no receive was
+    /// posted for.
+    pub fn events(&self) -> u64 {
+        self.events
     }
 
     /// The outcome of a request, which is forgotten with it; `None` while it is under way.
@@ -162,7 +163,7 @@ impl Engine {
         self.next_id += 1;
         let request = RequestId(self.next_id);
         if matches!(record, Record::Complete(_)) {
-            self.completions += 1;
+            self.events += 1;
         }
         self.requests.insert(request, record);
         request
@@ -185,6 +186,7 @@ impl Engine {
 
     pub(crate) fn new_message(&mut self, message: Message) -> MessageId {
         self.next_id += 1;
+        self.events += 1;
         let id = MessageId(self.next_id);
         self.messages.insert(id, message);
         id
@@ -209,7 +211,7 @@ impl Engine {
         } else {
             *record = Record::Complete(outcome);
         }
-        self.completions += 1;
+        self.events += 1;
     }
 
     /// A header to `to`; whoever sends it numbers it with [`Engine::emit`].

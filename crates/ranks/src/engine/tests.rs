@@ -351,6 +351,42 @@ fn a_send_of_a_failed_operation_keeps_nobody_from_leaving() {
 }
 
 #[test]
+fn a_send_that_a_transport_has_no_room_for_is_complete_when_it_is_carried() {
+    let mut world = pair();
+    let engine = &mut world.engines[0];
+    let bytes = [7; 100];
+    for (mode, length, is_delayed) in [
+        (Mode::Standard, 100, true),
+        (Mode::Ready, 100, true),
+        // The first waits for its receive, and a copy of the second is sent whoever waits.
+        (Mode::Synchronous, 100, false),
+        (Mode::Buffered, 100, false),
+        (Mode::Standard, 0, true),
+    ] {
+        let arguments = SendArguments { to: 1, context: Context::WORLD, tag: 0, mode };
+        // SAFETY: `bytes` outlives the engine's use of it.
+        let buffer = unsafe { SendBuffer::from_raw(bytes.as_ptr(), length) };
+        let request = engine.send(arguments, buffer);
+        let mut frame = engine.next_frame().unwrap();
+        let was_complete = engine.is_complete(request);
+        assert_eq!(engine.delay(&mut frame), is_delayed.then_some(request), "{mode:?}");
+        assert_eq!(engine.is_complete(request), was_complete && !is_delayed, "{mode:?}");
+        assert_eq!(engine.delay(&mut frame), None, "once");
+        if is_delayed {
+            engine.sent(request);
+            assert_eq!(engine.take_outcome(request), Some(Ok(Status::EMPTY)));
+        }
+    }
+    // A send that nobody asks for any more.
+    let arguments = SendArguments { to: 1, context: Context::WORLD, tag: 0, mode: Mode::Standard };
+    // SAFETY: as above.
+    let request = engine.send(arguments, unsafe { SendBuffer::from_raw(bytes.as_ptr(), 100) });
+    engine.release(request);
+    let mut frame = engine.next_frame().unwrap();
+    assert_eq!(engine.delay(&mut frame), None);
+}
+
+#[test]
 fn frames_that_break_the_protocol_are_told() {
     let mut world = pair();
     let header = world.engines[0].header(1, Kind::Data);

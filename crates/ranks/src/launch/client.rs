@@ -80,7 +80,7 @@ impl Client {
             );
             return Err(Error::Join { problem });
         }
-        let settings = Settings { sites: sites(&addresses).into(), ..settings };
+        let settings = Settings { sites: sites(&addresses), ..settings };
         if let Some(endpoint) = endpoint {
             let soap = Soap::new(domain, credential, rank, endpoint, &addresses, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;

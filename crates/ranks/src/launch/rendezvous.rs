@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use crate::credential::Credential;
 use crate::header::{DomainId, Rank};
+use crate::settings::Sites;
 use crate::status::RankStatus;
 
 /// The longest line of a rank, in bytes.
@@ -75,7 +76,7 @@ fn socket(alternative: &str) -> Option<SocketAddr> {
 
 /// Which ranks are at one site, as their addresses tell: those of this server, and those behind the same gateways; of ranks that are
 /// reached directly, those at the same addresses.
-pub(crate) fn sites(addresses: &[Address]) -> Vec<u32> {
+pub(crate) fn sites(addresses: &[Address]) -> Sites {
     let mut known: Vec<String> = Vec::new();
     let number = |address: &Address| {
         let site: Vec<&str> = address.alternatives().map(place).collect();
@@ -86,7 +87,10 @@ pub(crate) fn sites(addresses: &[Address]) -> Vec<u32> {
         });
         u32::try_from(at).unwrap_or(u32::MAX)
     };
-    addresses.iter().map(number).collect()
+    let of_ranks = addresses.iter().map(number).collect();
+    // Who needs no gateway is near.
+    let are_near = addresses.iter().all(|address| !address.0.contains(UPGRADE));
+    Sites { of_ranks, are_near }
 }
 
 /// Where an alternative leads, whichever rank it is.
@@ -297,7 +301,7 @@ mod tests {
         }
     }
 
-    fn partition(addresses: &[&str]) -> Vec<u32> {
+    fn sites_of(addresses: &[&str]) -> Sites {
         sites(&addresses.iter().map(|address| address.parse().unwrap()).collect::<Vec<_>>())
     }
 
@@ -325,7 +329,9 @@ mod tests {
                 &[0, 0, 1],
             ),
         ] {
-            assert_eq!(partition(addresses), expected, "{addresses:?}");
+            let found = sites_of(addresses);
+            assert_eq!(*found.of_ranks, *expected, "{addresses:?}");
+            assert_eq!(found.are_near, !addresses[0].starts_with(UPGRADE), "{addresses:?}");
         }
     }
 
@@ -343,7 +349,8 @@ mod tests {
                 };
                 let seen: Vec<String> = (0..).zip(&places).map(address).collect();
                 let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
-                assert_eq!(partition(&seen), [0, 1, 0, 2, 1], "{viewer} {seen:?}");
+                let expected = Sites::from(&[0, 1, 0, 2, 1][..]);
+                assert_eq!(sites_of(&seen), expected, "{viewer} {seen:?}");
             }
         }
     }

@@ -117,7 +117,8 @@ impl State {
     pub(super) fn tell_status(&mut self, wait: Option<Wait>, now: Instant) -> bool {
         let Some(mut reports) = self.reports.take() else { return false };
         let (waits, clients) = (wait.is_some(), self.transport.has_clients());
-        let told = (reports.sink)(&RankStatus { wait, clients, traffic: self.engine.traffic() });
+        let (traffic, routes) = (self.engine.traffic(), self.transport.routes());
+        let told = (reports.sink)(&RankStatus { wait, clients, traffic, routes });
         if told {
             (self.changed, reports.waiting) = (false, waits);
         }
@@ -160,7 +161,7 @@ impl State {
         let Some(running) = self.running.iter().find(|running| running.request == request) else {
             return self.engine.wait_of(request);
         };
-        let waits = running.pending().iter().filter_map(|&request| self.engine.wait_of(request));
+        let waits = running.pending().filter_map(|request| self.engine.wait_of(request));
         // It needs all of them: those that are under way come anyway.
         let waits: Vec<Wait> = waits.filter(|wait| !wait.moving).collect();
         let mut ranks: Vec<_> = waits.iter().flat_map(|wait| wait.ranks.clone()).collect();

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame, Payload};
 use crate::header::{Kind, Rank, RequestId};
+use crate::status::route::printable;
+use crate::status::{PeerRoute, RejectedAddress};
 use crate::transport::poller::Poller;
 use crate::transport::route::Route;
 use crate::transport::socket::is_transient;
@@ -26,7 +28,7 @@ const LARGEST_SPARE: usize = 128 << 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long one of several addresses has to come about before the next is tried; twice as long each time all were.
-const FIRST_PATIENCE: Duration = Duration::from_millis(500);
+const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How a sender and its receiver speak over a connection.
 pub(super) trait Protocol: Debug {
@@ -119,6 +121,10 @@ pub(super) struct Outgoing<P: Protocol> {
     /// How the process may be reached, and which way is tried.
     routes: Vec<Route>,
     at: usize,
+    /// The way that was confirmed last.
+    chosen: Option<usize>,
+    /// Addresses that are no ways from here.
+    rejected: Vec<RejectedAddress>,
     /// Of its socket, to the poller.
     token: u64,
     protocol: P,
@@ -143,7 +149,7 @@ pub(super) struct Outgoing<P: Protocol> {
     /// When somebody looked last, while it is out of reach.
     looked: Instant,
     pause: Duration,
-    patience: Duration,
+    connect_timeout: Duration,
     timeout: Duration,
     waits_for_room: bool,
 }
@@ -164,10 +170,17 @@ pub(super) fn attend<P: Protocol>(
 }
 
 impl<P: Protocol> Outgoing<P> {
-    pub(super) fn new(routes: Vec<Route>, token: u64, protocol: P, timeout: Duration) -> Self {
+    pub(super) fn new(
+        (routes, rejected): (Vec<Route>, Vec<RejectedAddress>),
+        token: u64,
+        protocol: P,
+        timeout: Duration,
+    ) -> Self {
         Self {
             routes,
             at: 0,
+            chosen: None,
+            rejected,
             token,
             protocol,
             connection: Connection::Idle,
@@ -182,7 +195,7 @@ impl<P: Protocol> Outgoing<P> {
             lost_since: None,
             looked: Instant::now(),
             pause: FIRST_PAUSE,
-            patience: FIRST_PATIENCE,
+            connect_timeout: FIRST_CONNECT_TIMEOUT,
             timeout,
             waits_for_room: false,
         }
@@ -210,6 +223,17 @@ impl<P: Protocol> Outgoing<P> {
             Connection::Unconfirmed(..) => P::SPEAKS_FIRST,
             _ => false,
         }
+    }
+
+    /// How `peer`, to which this goes, is reached; `None` if it was not tried.
+    pub(super) fn route(&self, peer: Rank) -> Option<PeerRoute> {
+        let address = self.chosen.map(|at| printable(&self.routes[at].to_string()));
+        let failed = |route: &Route| {
+            route.rejected.as_ref().map(|reason| RejectedAddress::new(route, reason))
+        };
+        let failed = self.routes.iter().filter_map(failed);
+        let rejected: Vec<_> = failed.chain(self.rejected.iter().cloned()).collect();
+        (address.is_some() || !rejected.is_empty()).then_some(PeerRoute { peer, address, rejected })
     }
 
     /// Takes a frame, and writes what can be written.
@@ -326,7 +350,7 @@ impl<P: Protocol> Outgoing<P> {
         }
         if self.unanswered_at().is_some_and(|at| now >= at) {
             let accepted = matches!(self.connection, Connection::Unconfirmed(..));
-            self.fall(&ErrorKind::TimedOut.into());
+            self.fall(&io::Error::new(ErrorKind::TimedOut, "it did not answer in time"));
             if accepted {
                 self.lost_since = None;
             }
@@ -365,7 +389,7 @@ impl<P: Protocol> Outgoing<P> {
         let routes = u32::try_from(self.routes.len()).unwrap_or(u32::MAX);
         let share = self.timeout / routes.saturating_add(1);
         let at = match self.connection {
-            Connection::Connecting(_, since) => since + self.patience.min(share),
+            Connection::Connecting(_, since) => since + self.connect_timeout.min(share),
             // Who was asked nothing need not answer.
             Connection::Unconfirmed(_, since) if !P::SPEAKS_FIRST || !self.kept.is_empty() => {
                 since + share
@@ -421,17 +445,21 @@ impl<P: Protocol> Outgoing<P> {
             lasted = now - begun;
             *since += lasted;
         }
+        let is_idle = lasted >= LONGEST_PAUSE && self.kept.is_empty();
         if matches!(self.connection, Connection::Ready(_)) {
             self.connection = Connection::Broken(now);
         } else {
+            if let Some(route) = self.routes.get_mut(self.at).filter(|_| !is_idle) {
+                route.rejected = Some(error.to_string());
+            }
             self.at = (self.at + 1) % self.routes.len().max(1);
             if self.at == 0 {
-                self.patience = (self.patience * 2).min(self.timeout);
+                self.connect_timeout = (self.connect_timeout * 2).min(self.timeout);
             }
             self.connection = Connection::Broken(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
-        if lasted >= LONGEST_PAUSE && self.kept.is_empty() {
+        if is_idle {
             // Gateways close what is idle.
             (self.connection, self.lost_since, self.pause) = (Connection::Idle, None, FIRST_PAUSE);
         }
@@ -466,16 +494,16 @@ impl<P: Protocol> Outgoing<P> {
         if heard.confirmed {
             self.connection = match std::mem::replace(&mut self.connection, Connection::Idle) {
                 Connection::Unconfirmed(stream, _) => {
-                    if self.routes.len() > 1 {
-                        let address = self.routes[self.at].socket;
-                        tracing::info!(rank = self.token, %address, "connected");
-                    }
+                    let route = &mut self.routes[self.at];
+                    route.rejected = None;
+                    self.chosen = Some(self.at);
+                    tracing::info!(rank = self.token, address = %route, "connected");
                     Connection::Ready(stream)
                 }
                 ready => ready,
             };
             self.lost_since = None;
-            (self.pause, self.patience) = (FIRST_PAUSE, FIRST_PATIENCE);
+            (self.pause, self.connect_timeout) = (FIRST_PAUSE, FIRST_CONNECT_TIMEOUT);
         }
         self.acknowledge(heard.acknowledged, sent)?;
         ended
@@ -622,7 +650,8 @@ mod tests {
     }
 
     fn outgoing(listener: &TcpListener) -> Outgoing<Bare> {
-        Outgoing::new(vec![listener.local_addr().unwrap().into()], 1, Bare, TIMEOUT)
+        let routes = vec![listener.local_addr().unwrap().into()];
+        Outgoing::new((routes, Vec::new()), 1, Bare, TIMEOUT)
     }
 
     /// Goes on until `is_done`.
@@ -713,10 +742,14 @@ mod tests {
             now = outgoing.deadline().unwrap();
             assert!(!outgoing.tick(now, &poller));
         }
-        assert!(now - begun < 2 * FIRST_PATIENCE, "{:?}", now - begun);
+        assert!(now - begun < 2 * FIRST_CONNECT_TIMEOUT, "{:?}", now - begun);
         drive(&mut outgoing, &poller, |it| it.written == 1);
+        let not = format!("not {} (it did not answer in time)", outgoing.routes[0]);
+        assert_eq!(outgoing.route(1).unwrap().to_string(), format!("not reached, {not}"));
         listener.accept().unwrap().0.write_all(b"1").unwrap();
         drive(&mut outgoing, &poller, Outgoing::is_flushed);
+        let over = format!("over {}, {not}", listener.local_addr().unwrap());
+        assert_eq!(outgoing.route(1).unwrap().to_string(), over);
     }
 
     #[test]

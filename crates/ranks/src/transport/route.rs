@@ -7,6 +7,7 @@
 //! - `upgrade+http://...`, `upgrade+https://...`: a gateway, which is asked for a connection to the process (RFC 9110, 7.8) and passes on what
 //!   either says from then on
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank};
 use crate::launch::rendezvous::{Address, UPGRADE};
 use crate::settings::Settings;
+use crate::status::RejectedAddress;
 use crate::transport::tls::Trust;
 use crate::transport::url::Url;
 
@@ -32,11 +34,24 @@ pub(super) struct Route {
     pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     /// What a gateway is asked before anything else is said.
     pub(super) request: Vec<u8>,
+    /// The server that it leads to, if it is of a URL.
+    pub(super) server: Option<String>,
+    /// Why it did not come about when it was tried last.
+    pub(super) rejected: Option<String>,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.server {
+            Some(server) => write!(f, "{server} at {}", self.socket),
+            None => write!(f, "{}", self.socket),
+        }
+    }
 }
 
 impl From<SocketAddr> for Route {
     fn from(socket: SocketAddr) -> Self {
-        Self { socket, tls: None, request: Vec::new() }
+        Self { socket, tls: None, request: Vec::new(), server: None, rejected: None }
     }
 }
 
@@ -54,21 +69,30 @@ impl<'a> Routes<'a> {
         Self { domain, credential, trust, timeout: settings.peer_timeout }
     }
 
-    /// The ways to a rank at this address. An alternative that is none here is passed over.
-    pub(super) fn to(&self, rank: Rank, address: &Address) -> Result<Vec<Route>> {
-        let (mut routes, mut failure) = (Vec::new(), None);
+    /// The ways to a rank at this address. An alternative that is none here is passed over, and told.
+    pub(super) fn to(
+        &self,
+        rank: Rank,
+        address: &Address,
+    ) -> Result<(Vec<Route>, Vec<RejectedAddress>)> {
+        let (mut routes, mut rejected, mut failure) = (Vec::new(), Vec::new(), None);
         for word in address.alternatives() {
             match word.parse::<SocketAddr>() {
                 Ok(socket) => routes.push(socket.into()),
                 Err(_) => match self.of_url(rank, word) {
                     Ok(found) => routes.extend(found),
-                    Err(error) => failure = failure.or(Some(error)),
+                    Err(error) => {
+                        tracing::warn!(rank, address = word, %error, "an address is passed over");
+                        let word = word.strip_prefix(UPGRADE).unwrap_or(word);
+                        rejected.push(RejectedAddress::new(&word, &error));
+                        failure = failure.or(Some(error));
+                    }
                 },
             }
         }
         match failure {
             Some(error) if routes.is_empty() => Err(error),
-            _ => Ok(routes),
+            _ => Ok((routes, rejected)),
         }
     }
 
@@ -95,7 +119,14 @@ impl<'a> Routes<'a> {
             )
         });
         let request = request.unwrap_or_default().into_bytes();
-        let route = |socket| Route { socket, tls: tls.clone(), request: request.clone() };
+        let server = format!("http{}://{}", if url.secure { "s" } else { "" }, url.authority);
+        let route = |socket| Route {
+            socket,
+            tls: tls.clone(),
+            request: request.clone(),
+            server: Some(server.clone()),
+            rejected: None,
+        };
         Ok(url.addresses.iter().copied().map(route).collect())
     }
 }

@@ -9,6 +9,7 @@ use fishplate_ranks::collective::algorithm::{
     Allgather, Allreduce, Alltoall, Barrier, Broadcast, Gather, Reduce, Scan,
 };
 use fishplate_ranks::collective::{Algorithms, Blocks, IN_PLACE};
+use fishplate_ranks::settings::Sites;
 use fishplate_ranks::status::RankStatus;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Error, Operation, Settings};
 
@@ -50,6 +51,7 @@ fn ranks_at_several_sites_do_the_same() {
             barriers_let_nobody_pass_before_all_have_come,
             broadcasts_bring_the_roots_data,
             gathers_and_scatters_are_each_others_reverse,
+            gatherv_and_scatterv_take_any_blocks,
             allgathers_bring_all_blocks_to_all,
             reductions_are_those_of_a_loop,
             allreductions_are_those_of_a_loop,
@@ -66,13 +68,11 @@ fn ranks_at_several_sites_do_the_same() {
 /// A name, and what each rank does.
 type Run = (&'static str, fn(&Communicator));
 
-/// Messages from site to site, at most, for any two of them.
-fn crossings(sites: &'static [u32], algorithms: Algorithms, body: fn(&Communicator)) -> u64 {
-    let size = sites.len() as u32;
-    let settings = Settings { sites: sites.into(), algorithms, ..Settings::default() };
-    let last = vec![RankStatus::default(); sites.len()];
-    let told = Arc::new(Mutex::new(last));
-    let processes = processes(Kind::Local, size, &settings);
+/// What ranks that do so have told at their end.
+fn last_status(settings: &Settings, body: fn(&Communicator)) -> Vec<RankStatus> {
+    let size = settings.sites.of_ranks.len();
+    let told = Arc::new(Mutex::new(vec![RankStatus::default(); size]));
+    let processes = processes(Kind::Local, size as u32, settings);
     for process in &processes {
         let (told, rank) = (told.clone(), process.rank() as usize);
         process.observe(Box::new(move |status| {
@@ -84,8 +84,15 @@ fn crossings(sites: &'static [u32], algorithms: Algorithms, body: fn(&Communicat
         body(&world);
         world.process().leave();
     });
+    let last = told.lock().unwrap();
+    last.clone()
+}
+
+/// Messages from site to site, at most, for any two of them.
+fn crossings(sites: &'static [u32], algorithms: Algorithms, body: fn(&Communicator)) -> u64 {
+    let settings = Settings { sites: sites.into(), algorithms, ..Settings::default() };
     let mut pairs = BTreeMap::new();
-    for (from, status) in told.lock().unwrap().iter().enumerate() {
+    for (from, status) in last_status(&settings, body).iter().enumerate() {
         for of in &status.traffic {
             let pair = (sites[from], sites[of.peer as usize]);
             *pairs.entry(pair).or_insert(0) += of.messages;
@@ -98,7 +105,7 @@ fn crossings(sites: &'static [u32], algorithms: Algorithms, body: fn(&Communicat
 #[test]
 fn each_pair_of_sites_is_crossed_once() {
     const LENGTH: usize = 3000;
-    let operations: [Run; 7] = [
+    let operations: [Run; 9] = [
         ("barrier", |world| world.barrier().run().unwrap()),
         ("broadcast", |world| world.broadcast(&mut [7u64; LENGTH], 1).run().unwrap()),
         ("gather", |world| {
@@ -112,6 +119,17 @@ fn each_pair_of_sites_is_crossed_once() {
         ("allgather", |world| {
             let mut all = vec![0; LENGTH * world.size() as usize];
             world.allgather(&[7u64; LENGTH], &mut all).run().unwrap();
+        }),
+        ("allgatherv", |world| {
+            let blocks = Blocks::packed(&vec![LENGTH; world.size() as usize]);
+            let mut all = vec![0; LENGTH * world.size() as usize];
+            world.allgatherv(&[7u64; LENGTH], &mut all, &blocks).run().unwrap();
+        }),
+        ("reduce_scatter", |world| {
+            let counts = vec![LENGTH; world.size() as usize];
+            let all = vec![7u64; LENGTH * counts.len()];
+            let (mut mine, sum) = ([0; LENGTH], Operation::sum::<u64>());
+            world.reduce_scatter(&all, &mut mine, &counts, &sum).run().unwrap();
         }),
         ("reduce", |world| {
             let sum = Operation::sum::<u64>();
@@ -135,6 +153,42 @@ fn each_pair_of_sites_is_crossed_once() {
             assert!(crossings(sites, flat, operation) > 1, "{name}, ordered: {ordered}");
         }
     }
+}
+
+/// Between hosts of one network the root does not send to each, but along a tree.
+#[test]
+fn sites_of_one_network_share_the_work() {
+    let sent = |are_near| {
+        let of_ranks = (0..16).map(|rank| rank / 2).collect();
+        let sites = Sites { of_ranks, are_near };
+        let settings = Settings { sites, ..Settings::default() };
+        let told = last_status(&settings, |world| world.broadcast(&mut [7u64], 0).run().unwrap());
+        told[0].traffic.iter().map(|of| of.messages).sum::<u64>()
+    };
+    assert_eq!((sent(false), sent(true)), (7 + 1, 3 + 1));
+}
+
+/// What ranks of the root's own site are to get they have, though another site has not come yet.
+#[test]
+fn the_roots_site_does_not_wait_for_others() {
+    run_at(Kind::Local, 3, &[0, 0, 1], |world| {
+        // The root has sent it when it is received.
+        let all = vec![7u64; 3 * 40_000];
+        let operations: [fn(&Communicator, &[u64]); 2] = [
+            |world, all| world.broadcast(&mut all.to_vec(), 0).run().unwrap(),
+            |world, all| world.scatter(all, &mut vec![0; all.len() / 3], 0).run().unwrap(),
+        ];
+        for (tag, operation) in (0..).zip(operations) {
+            if world.rank() == 2 {
+                // It hangs, if rank 1 waits for this site.
+                world.recv(&mut [0u8], 1, tag).unwrap();
+            }
+            operation(world, &all);
+            if world.rank() == 1 {
+                world.send(&[0u8], 2, tag).unwrap();
+            }
+        }
+    });
 }
 
 /// Elements of rank `rank` in case `case`.

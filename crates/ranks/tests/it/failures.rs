@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -44,14 +45,18 @@ fn what_is_sent_arrives_though_its_sender_passes_no_messages_any_more() {
 #[test]
 fn more_than_a_ring_holds_arrives_though_its_sender_passes_no_messages_any_more() {
     const MESSAGES: u32 = 40;
+    let settings = Settings { long_wait: Duration::from_millis(1), ..Settings::default() };
     for (kind, sender) in [(Kind::SharedMemory, 1), (Kind::TwoHosts, 2)] {
         let received = Arc::new((Mutex::new(false), Condvar::new()));
-        run_with(processes(kind, 3, &Settings::default()), move |world| {
+        let (stops, is_stopped) = channel();
+        let is_stopped = Mutex::new(is_stopped);
+        run_with(processes(kind, 3, &settings), move |world| {
             world.process().connect();
             let (is_received, told) = &*received;
+            let stops = stops.clone();
             if world.rank() == 0 {
                 // Nothing is read until the sender waits for room, or is through.
-                std::thread::sleep(Duration::from_millis(100));
+                is_stopped.lock().unwrap().recv().unwrap();
                 let mut data = vec![0; 5000];
                 for number in 0..MESSAGES {
                     world.recv(&mut data, sender, 0).unwrap();
@@ -60,9 +65,14 @@ fn more_than_a_ring_holds_arrives_though_its_sender_passes_no_messages_any_more(
                 *is_received.lock().unwrap() = true;
                 told.notify_all();
             } else if world.rank() == sender {
+                let told_of = stops.clone();
+                world.process().observe(Box::new(move |status| {
+                    status.wait.is_none() || told_of.send(()).is_ok()
+                }));
                 for number in 0..MESSAGES {
                     world.send(&[number; 5000], 0, 0).unwrap();
                 }
+                stops.send(()).unwrap();
                 let waiting = is_received.lock().unwrap();
                 drop(told.wait_while(waiting, |is_received| !*is_received).unwrap());
             }
@@ -452,6 +462,67 @@ fn a_sleeping_thread_is_woken_by_another_of_its_rank() {
     }
 }
 
+/// Who waits for the thread that drives is not woken whenever that looks in vain, and goes on in its place at its end.
+#[test]
+fn a_thread_that_waits_for_another_is_woken_at_its_end() {
+    let settings = Settings { spin: Duration::from_secs(3600), ..Settings::default() };
+    run_with(processes(Kind::Local, 1, &settings), |world| {
+        let process = world.process();
+        let (drives, asked, is_over) =
+            (AtomicBool::new(false), AtomicU32::new(0), AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                process.wait_for_requests(|_| {
+                    drives.store(true, Ordering::SeqCst);
+                    is_over.load(Ordering::SeqCst)
+                });
+            });
+            threads.spawn(|| {
+                while !drives.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                process.wait_for_requests(|_| {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    is_over.load(Ordering::SeqCst)
+                });
+            });
+            // So that the first looks often; the test is right, if weak, without.
+            std::thread::sleep(Duration::from_millis(50));
+            let asked = asked.load(Ordering::SeqCst);
+            is_over.store(true, Ordering::SeqCst);
+            assert!(asked < 10, "asked {asked} times");
+        });
+    });
+}
+
+/// A thread that polls may get what another one sleeps for.
+#[test]
+fn a_message_that_one_thread_finds_wakes_another() {
+    let settings = Settings { spin: Duration::ZERO, ..Settings::default() };
+    for kind in [Kind::Local, Kind::Tcp, Kind::SharedMemory] {
+        run_with(processes(kind, 2, &settings), |world| {
+            if world.rank() == 1 {
+                world.recv(&mut [0u8], 0, 0).unwrap();
+                world.send(&[0u8], 0, 7).unwrap();
+                world.recv(&mut [0u8], 0, 0).unwrap();
+                return world.process().leave();
+            }
+            std::thread::scope(|threads| {
+                let sleeper = threads.spawn(|| world.probe(1, 7).unwrap());
+                // So that it sleeps; the test is right, if weak, without.
+                std::thread::sleep(Duration::from_millis(20));
+                world.send(&[0u8], 1, 0).unwrap();
+                while !sleeper.is_finished() {
+                    assert_eq!(world.iprobe(1, 9).unwrap(), None);
+                }
+            });
+            world.recv(&mut [0u8], 1, 7).unwrap();
+            world.send(&[0u8], 1, 0).unwrap();
+            world.process().leave();
+        });
+    }
+}
+
 /// Long messages of an operation that can't end any more keep nobody from leaving.
 #[test]
 fn a_failed_collective_operation_leaves_nothing_behind() {
@@ -559,27 +630,34 @@ fn ten_thousand_unexpected_messages_are_no_trouble() {
     }
 }
 
-/// A rank that has several addresses is found, though nobody is at the first, and at the second one who says nothing.
+/// A rank that has several addresses is found, though nobody is at the first, and at the second one who says nothing; and that is told.
 #[test]
 fn addresses_are_tried_in_order() {
     let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let addresses = listeners
-        .each_ref()
-        .map(|listener| [nobody, silent.local_addr().unwrap(), listener.local_addr().unwrap()])
-        .map(|sockets| Address::of_sockets(&sockets));
+    let quiet = silent.local_addr().unwrap();
+    let own = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+    let addresses = own.map(|own| Address::of_sockets(&[nobody, quiet, own]));
     let settings = quick();
     let processes = (0..).zip(listeners).map(|(rank, listener)| {
         let tcp = Tcp::with_event(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings, None);
         Process::join(DOMAIN, rank, 2, Box::new(tcp.unwrap()), settings.clone()).unwrap()
     });
-    run_with(processes.collect(), |world| {
+    run_with(processes.collect(), move |world| {
         let other = 1 - world.rank();
+        let (tell, told) = channel();
+        world.process().observe(Box::new(move |status| tell.send(status.routes.clone()).is_ok()));
         let mut got = [0u32];
         world.sendrecv(&[world.rank()], other, 0, &mut got, other, 0).unwrap();
         assert_eq!(got, [other]);
         world.process().leave();
+        let last = told.try_iter().last().unwrap();
+        let [route] = &last[..] else { panic!("{last:?}") };
+        let rejected: Vec<&str> = route.rejected.iter().map(|of| &*of.address).collect();
+        assert_eq!(route.address, Some(own[other as usize].to_string()), "{route}");
+        assert_eq!(rejected, [nobody.to_string(), quiet.to_string()], "{route}");
+        assert!(route.rejected[0].reason.contains("refused"), "{route}");
     });
     drop(silent);
 }

@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::passage::{PassError, Passage, asks_for, not_answered, pass_request};
+use super::passage::{PassError, Passage, asks_for, not_answered, passed, request_to_pass};
 use crate::audit::CALLER;
 use crate::host::Host;
 use crate::http::HttpResponse;
@@ -103,18 +103,18 @@ pub(crate) async fn admit(
             format!("rank {rank} of the domain is not here: it runs elsewhere, or has ended");
         Fault::new(FaultCode::Unavailable, what)
     })?;
-    let turn = turn(host)?;
+    let permit = permit(host)?;
     let connected = timeout(host.settings.header_timeout, TcpStream::connect(at)).await;
     let to = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     let to = to.and_then(|to| to.set_nodelay(true).map(|()| to)).map_err(|error| {
         Fault::new(FaultCode::Unavailable, format!("rank {rank} can't be reached: {error}"))
     })?;
     let url = url(&host.settings.public_url, domain, rank);
-    Ok(RankPassage { to, passage: Passage { turn, url, stall: host.settings.answer_stall } })
+    Ok(RankPassage { to, passage: Passage { permit, url, stall: host.settings.answer_stall } })
 }
 
 /// One of the connections that the server passes on at once.
-fn turn(host: &Host) -> Result<OwnedSemaphorePermit, Fault> {
+fn permit(host: &Host) -> Result<OwnedSemaphorePermit, Fault> {
     host.domains.passages().try_acquire_owned().map_err(|_| {
         let most = host.settings.gateway_connections;
         let what = format!("the server passes {most} connections on, and all are in use");
@@ -147,7 +147,7 @@ impl RankPassage {
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Display,
     {
-        let Passage { turn, url, .. } = self.passage;
+        let Passage { permit, url, .. } = self.passage;
         // The whole URL (RFC 9112, 3.2.2), so that the rank's WSDL has it.
         let query = asked.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         asked.uri = format!("{url}{query}").parse::<Uri>()?;
@@ -155,9 +155,9 @@ impl RankPassage {
         tokio::spawn(async move {
             // Its end is that of the answer too, which tells why.
             let _ = connection.await;
-            drop(turn);
+            drop(permit);
         });
-        pass_request(&mut sender, asked, body).await
+        Ok(passed(sender.send_request(request_to_pass(asked, body)).await?))
     }
 }
 

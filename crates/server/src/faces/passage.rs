@@ -11,7 +11,6 @@ use futures_util::stream::try_unfold;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::body::{Body, Frame, Incoming as Answer};
-use hyper::client::conn::http1::SendRequest;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
@@ -45,7 +44,7 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 pub(crate) type PassedBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A request was not answered.
-pub(super) type PassError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type PassError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Whether a request is one for a connection in this protocol (RFC 9110, 7.8).
 pub(crate) fn asks_for(method: &Method, headers: &HeaderMap, protocol: &str) -> bool {
@@ -58,12 +57,8 @@ pub(crate) fn is_upgrade_to(fields: &HeaderMap, protocol: &str) -> bool {
     named.is_some_and(|named| named.eq_ignore_ascii_case(protocol.as_bytes()))
 }
 
-/// Passes one request on, and its answer back: heads without what is of one connection only, bodies byte for byte.
-pub(super) async fn pass_request<B>(
-    to: &mut SendRequest<PassedBody>,
-    mut asked: Parts,
-    body: Incoming<B>,
-) -> Result<HttpResponse, PassError>
+/// A request to be passed on: its head without what is of one connection only, its body byte for byte.
+pub(super) fn request_to_pass<B>(mut asked: Parts, body: Incoming<B>) -> Request<PassedBody>
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Display,
@@ -80,10 +75,10 @@ where
     } else {
         nothing()
     };
-    Ok(passed(to.send_request(Request::from_parts(asked, body)).await?))
+    Request::from_parts(asked, body)
 }
 
-/// An answer that is passed back.
+/// An answer that is passed back, likewise.
 pub(super) fn passed(answer: Response<Answer>) -> HttpResponse {
     let (mut head, body) = answer.into_parts();
     strip(&mut head.headers);
@@ -105,7 +100,7 @@ pub(super) fn not_answered(who: &str, error: &PassError) -> HttpResponse {
 /// Two ends that are joined: what either says goes to the other, whatever it is.
 pub(super) struct Passage<T> {
     /// What is kept until it has ended.
-    pub(super) turn: T,
+    pub(super) permit: T,
     /// Where it leads, as others know it.
     pub(super) url: String,
     /// How long one end may take nothing, or stay after the other has ended.
@@ -120,7 +115,7 @@ impl<T: Send + 'static> Passage<T> {
         to: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         protocol: &'static str,
     ) -> HttpResponse {
-        let Self { turn, url, stall } = self;
+        let Self { permit, url, stall } = self;
         tokio::spawn(async move {
             let passed = async {
                 let from = upgrade.await.map_err(io::Error::other)?;
@@ -132,7 +127,7 @@ impl<T: Send + 'static> Passage<T> {
                 Ok((sent, answered)) => tracing::debug!(url, sent, answered, "a passage ended"),
                 Err(error) => tracing::debug!(url, %error, "a passage broke"),
             }
-            drop(turn);
+            drop(permit);
         });
         switched(protocol)
     }

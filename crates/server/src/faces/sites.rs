@@ -6,7 +6,6 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode};
@@ -14,13 +13,13 @@ use fishplate_ranks::transport::route::PROTOCOL;
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::passage::{
-    PassError, Passage, asks_for, not_answered, nothing, pass_request, passed, strip, switched,
-    upgrade_to,
+    PassError, Passage, asks_for, not_answered, passed, request_to_pass, switched, upgrade_to,
 };
 use crate::audit::CALLER;
 use crate::authentication::client_address::X_FORWARDED_FOR;
@@ -80,8 +79,8 @@ pub(crate) struct Admission {
 enum SiteEnd {
     /// A connection more of the site's server.
     Registered(Registration),
-    /// It is passed on over this connection, and this is the turn to do so.
-    Passed(SiteConnection, OwnedSemaphorePermit),
+    /// It is passed on over this connection, and with the permit to do so.
+    Passed((SiteConnection, OwnedSemaphorePermit)),
 }
 
 /// Lets in a site's server, which may register it, or finds a connection to it.
@@ -96,9 +95,9 @@ pub(crate) async fn admit(
 ) -> Result<Admission, Fault> {
     let (site, path) = (at.site.to_owned(), format!("/{}", at.rest));
     if !at.is_registration(&asked.method, &asked.headers) {
-        // No turn for who waits: else those who wait for one site would lock others.
-        let (connection, turn) = host.sites.connection(at.site, host.settings.site_wait).await?;
-        return Ok(Admission { site, path, to: SiteEnd::Passed(connection, turn) });
+        // No permit for who waits: else those who wait for one site would lock others.
+        let over = host.sites.connection(at.site, host.settings.site_wait).await?;
+        return Ok(Admission { site, path, to: SiteEnd::Passed(over) });
     }
     let instance = asked.headers.get(INSTANCE).and_then(|value| value.to_str().ok());
     let instance = instance.filter(|instance| (16..=64).contains(&instance.len()));
@@ -123,8 +122,8 @@ impl Admission {
         B::Error: Display,
     {
         let Self { site, path, to } = self;
-        let (mut connection, turn) = match to {
-            SiteEnd::Passed(connection, turn) => (connection, turn),
+        let mut over = match to {
+            SiteEnd::Passed(over) => over,
             SiteEnd::Registered(registration) => {
                 let upgrade = hyper::upgrade::on(Request::from_parts(asked, ()));
                 tokio::spawn(registration.enter(upgrade, host.settings.site_wait));
@@ -139,13 +138,27 @@ impl Admission {
         }
         let answered = async {
             asked.uri = target.parse::<Uri>()?;
-            if !asks_for(&asked.method, &asked.headers, PROTOCOL) {
-                // One that has ended needs none.
-                let _ = connection.hold.send(turn);
-                return pass_request(&mut connection.sender, asked, body).await;
+            let upgrade = asks_for(&asked.method, &asked.headers, PROTOCOL)
+                .then(|| asked.extensions.remove::<OnUpgrade>())
+                .flatten();
+            let mut request = request_to_pass(asked, body);
+            if upgrade.is_some() {
+                upgrade_to(request.headers_mut(), PROTOCOL);
             }
+            let wait = host.settings.site_wait;
+            let answer = host.sites.send(&site, wait, &mut over, request).await?;
+            let (SiteConnection { hold, .. }, permit) = over;
+            let is_switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+            let Some(upgrade) = upgrade.filter(|_| is_switched) else {
+                // Until the answer has passed. A connection that has ended needs none.
+                let _ = hold.send(permit);
+                return Ok(passed(answer));
+            };
+            let to = TokioIo::new(hyper::upgrade::on(answer).await?);
             let url = format!("{}/{SITES}/{site}{target}", host.settings.public_url);
-            switch(connection, turn, asked, url, host.settings.answer_stall).await
+            let passage =
+                Passage { permit: (permit, hold), url, stall: host.settings.answer_stall };
+            Ok::<_, PassError>(passage.switch(upgrade, to, PROTOCOL))
         };
         let mut reply = answered.await.unwrap_or_else(|error| not_answered(&site, &error));
         // A browser takes the pages of all sites, and the relay's own, for those of one origin.
@@ -153,29 +166,6 @@ impl Admission {
         reply.headers_mut().append(header::CONTENT_SECURITY_POLICY, sandbox);
         reply
     }
-}
-
-/// The answer to a request for a connection to a rank of a site.
-async fn switch(
-    SiteConnection { mut sender, hold }: SiteConnection,
-    turn: OwnedSemaphorePermit,
-    asked: Parts,
-    url: String,
-    stall: Duration,
-) -> Result<HttpResponse, PassError> {
-    let mut request = Request::from_parts(asked, nothing());
-    let upgrade = hyper::upgrade::on(&mut request);
-    request.extensions_mut().clear();
-    strip(request.headers_mut());
-    upgrade_to(request.headers_mut(), PROTOCOL);
-    let answer = sender.send_request(request).await?;
-    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-        // Until that has passed.
-        let _ = hold.send(turn);
-        return Ok(passed(answer));
-    }
-    let to = TokioIo::new(hyper::upgrade::on(answer).await?);
-    Ok(Passage { turn: (turn, hold), url, stall }.switch(upgrade, to, PROTOCOL))
 }
 
 #[cfg(test)]

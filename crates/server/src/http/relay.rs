@@ -35,14 +35,14 @@ const REASON: usize = 1024;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A relay, and what is known of it.
-struct RelayLine<'a> {
+struct RelayDialer<'a> {
     relay: &'a Relay,
     served: &'a Arc<Served>,
     connections: &'a Arc<Connections>,
     /// Tells this process from others of the same site.
     instance: &'a str,
     /// Connections that there may be at once.
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Is held by the one that tries again, for which all others wait.
     trial: tokio::sync::Mutex<()>,
     state: Mutex<RelayState>,
@@ -53,7 +53,7 @@ struct RelayState {
     /// Connections that wait for requests.
     ready: usize,
     /// What was told last: why it is not reached, or nothing as it is.
-    told: Option<Option<String>>,
+    reported: Option<Option<String>>,
 }
 
 /// Is reached through a relay, until this is dropped.
@@ -66,20 +66,21 @@ pub(super) async fn serve(served: &Arc<Served>, connections: &Arc<Connections>, 
     let instance: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let host = served.current.get();
     let idle = host.settings.relay_idle;
-    let turns = Arc::new(Semaphore::new(host.settings.relay_connections));
+    let permits = Arc::new(Semaphore::new(host.settings.relay_connections));
     drop(host);
     let (trial, state) = Default::default();
-    let line = RelayLine { relay, served, connections, instance: &instance, turns, trial, state };
-    join_all((0..idle).map(|_| line.keep_one())).await;
+    let dialer =
+        RelayDialer { relay, served, connections, instance: &instance, permits, trial, state };
+    join_all((0..idle).map(|_| dialer.keep_one())).await;
 }
 
-impl RelayLine<'_> {
+impl RelayDialer<'_> {
     /// Keeps one connection ready: when somebody uses it, another takes its place.
     async fn keep_one(&self) {
         // It never is closed.
-        while let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await {
+        while let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await {
             let (stream, peer) = self.dial().await;
-            if !self.wait_for_request(stream, peer, turn).await {
+            if !self.wait_for_request(stream, peer, permit).await {
                 // Where connections end as soon as they have come, nobody hurries.
                 sleep(FIRST_PAUSE).await;
             }
@@ -115,7 +116,7 @@ impl RelayLine<'_> {
         &self,
         stream: Upgraded,
         peer: Peer,
-        turn: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> bool {
         self.tell(None);
         let mut stream = BufReader::new(TokioIo::new(stream));
@@ -132,7 +133,7 @@ impl RelayLine<'_> {
             let served = Arc::clone(self.served);
             tokio::spawn(async move {
                 connection(&served, stream, &peer, &Arc::new(slot), None).await;
-                drop(turn);
+                drop(permit);
             });
         }
         // Else whoever asked is told by the end of the connection.
@@ -184,7 +185,7 @@ impl RelayLine<'_> {
     fn tell(&self, failure: Option<String>) {
         let mut state = self.state();
         state.ready += usize::from(failure.is_none());
-        if failure.is_some() && state.ready > 0 || state.told.as_ref() == Some(&failure) {
+        if failure.is_some() && state.ready > 0 || state.reported.as_ref() == Some(&failure) {
             return;
         }
         let url = &self.relay.url;
@@ -194,6 +195,6 @@ impl RelayLine<'_> {
                 tracing::warn!(relay = url, error, "the relay is not reached; trying on");
             }
         }
-        state.told = Some(failure);
+        state.reported = Some(failure);
     }
 }

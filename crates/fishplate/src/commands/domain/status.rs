@@ -1,4 +1,4 @@
-//! `fishplate domain status`: where ranks are, what they exchanged, who waits for whom.
+//! `fishplate domain status`: where ranks are and are reached, what they exchanged, who waits for whom.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -103,6 +103,7 @@ impl Picture {
                 "domain": id,
                 "ranks": members,
                 "traffic": ranks::traffic_as_json(&self.ranks),
+                "routes": ranks::routes_as_json(&self.ranks),
                 "deadlock": ranks::deadlock_as_json(deadlock.as_ref()),
             }))?;
             return Ok(());
@@ -126,7 +127,7 @@ impl Picture {
             output.line(&text::harmless(&line))?;
         }
         for line in ranks::traffic(&self.ranks) {
-            output.line(&line)?;
+            output.line(&text::harmless(&line))?;
         }
         if let Some(deadlock) = deadlock {
             output.line(&text::harmless(&deadlock.to_string()))?;
@@ -155,14 +156,14 @@ mod tests {
 
     #[test]
     fn what_ended_is_known_and_a_status_that_is_none_is_left_out() {
-        let told = [(0, false, Some("0 - 1500 0 0 1 recv from 1")), (1, true, None)];
+        let told = [(0, false, Some("0 - - 1500 0 0 1 recv from 1")), (1, true, None)];
         let mut told = told.map(|(rank, ended, status)| {
             let status = status.map(str::to_owned);
             RankState { rank, ended, status }
         });
         let found = Deadlock::find(&known(&told));
         assert_eq!(found, None, "rank 1 told nothing, so something may be under way");
-        told[1].status = Some("0 -".to_owned());
+        told[1].status = Some("0 - -".to_owned());
         let found = Deadlock::find(&known(&told)).unwrap();
         assert_eq!(found.to_string(), "deadlock: rank 0 waits in recv from 1; rank 1 has ended");
         told[0].status = Some("later form".to_owned());

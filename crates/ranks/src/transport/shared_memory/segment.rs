@@ -13,8 +13,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// More descriptors can't be passed at once (unix(7)): the memory's, and one for each rank.
 pub const MOST_RANKS: u32 = 250;
-/// What all rings together may be, in bytes. Memory is taken for what is used of it only.
-const ALL_RINGS: usize = 256 << 20;
+/// What all rings together may be, in bytes: up to 64 ranks have the largest. Memory is taken for what is used of it only.
+const ALL_RINGS: usize = 1 << 30;
 /// The largest and the smallest ring. In the largest a message of 64 KiB has room while the one before is read.
 const RING: std::ops::RangeInclusive<usize> = (4 << 10)..=(256 << 10);
 /// What two processors write is this far apart.

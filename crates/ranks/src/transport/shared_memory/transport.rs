@@ -11,6 +11,7 @@ use crate::engine::{Engine, Frame, ReceiveTarget};
 use crate::error::{Error, Result};
 use crate::header::{Header, Rank, RequestId};
 use crate::settings::Settings;
+use crate::status::PeerRoute;
 use crate::transport::shared_memory::ring::{Reader, Writer};
 use crate::transport::shared_memory::segment::Segment;
 use crate::transport::tcp::Tcp;
@@ -18,10 +19,10 @@ use crate::transport::{Transport, Waiter};
 
 /// A part of a long payload that is shown, or made room of, before the next is copied.
 const PIECE: usize = 32 << 10;
-/// Bytes after which others have their turn.
-const TURN: usize = 4 << 20;
-/// Connections are looked at every so often, though rings have work.
-const CONNECTIONS: u32 = 64;
+/// Bytes that are read from rings, at most, before connections are looked at, though rings have more.
+const TURN: usize = 1 << 20;
+/// A look at all rings is like so many bytes.
+const LOOK: usize = 16 << 10;
 
 /// A process's rings to and from all others of its host, and its connections, which carry what goes to other hosts.
 #[derive(Debug)]
@@ -35,7 +36,8 @@ pub struct SharedMemory {
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
     sleeper: Arc<Sleeper>,
-    turns: u32,
+    /// Bytes that were read from rings, and looks at them, since connections were looked at.
+    read: usize,
 }
 
 #[derive(Debug)]
@@ -59,6 +61,8 @@ struct Sleeper {
     segment: Arc<Segment>,
     place: usize,
     connections: Arc<dyn Waiter>,
+    /// Some ranks are reached over connections only.
+    has_remote: bool,
     /// To whom frames wait for room.
     waits: Vec<AtomicBool>,
     /// From whom nothing is read any more.
@@ -92,6 +96,7 @@ impl SharedMemory {
             segment: segment.clone(),
             place,
             connections: tcp.waiter(),
+            has_remote: count < tcp.size(),
             waits: (0..count).map(|_| AtomicBool::new(false)).collect(),
             closed: (0..count).map(|peer| AtomicBool::new(peer == place)).collect(),
             woken: AtomicBool::new(false),
@@ -105,17 +110,12 @@ impl SharedMemory {
             incoming: incoming.collect(),
             sleeper: Arc::new(sleeper),
             segment,
-            turns: 0,
+            read: 0,
         }
     }
 
     fn place(&self, rank: Rank) -> Option<usize> {
         self.places.get(rank as usize).copied().flatten()
-    }
-
-    /// Whether some ranks are reached over connections only.
-    fn has_remote(&self) -> bool {
-        self.ranks.len() < self.places.len()
     }
 
     /// Writes what there is room for; whether that was anything.
@@ -159,8 +159,8 @@ impl SharedMemory {
         moved
     }
 
-    /// Reads what is there; whether that was anything.
-    fn read(&mut self, from: usize, engine: &mut Engine) -> Result<bool> {
+    /// Reads what is there; how many bytes that was.
+    fn read(&mut self, from: usize, engine: &mut Engine) -> Result<usize> {
         let segment = &self.segment;
         let Incoming { reader, arriving, .. } = &mut self.incoming[from];
         let peer = self.ranks[from];
@@ -209,7 +209,7 @@ impl SharedMemory {
         if reader.release(segment) {
             segment.wake(from);
         }
-        Ok(read > 0)
+        Ok(read)
     }
 }
 
@@ -242,7 +242,10 @@ impl Transport for SharedMemory {
             }
             let rank = self.ranks[peer];
             match self.read(peer, engine) {
-                Ok(read) => moved |= read,
+                Ok(read) => {
+                    moved |= read > 0;
+                    self.read += read;
+                }
                 Err(error) => {
                     tracing::warn!(%error, rank, "a rank is given up");
                     engine.fail(rank);
@@ -258,10 +261,11 @@ impl Transport for SharedMemory {
                 }
             }
         }
-        self.turns = self.turns.wrapping_add(1);
+        self.read += LOOK;
         let woken = self.sleeper.woken.swap(false, Ordering::Relaxed);
-        let may_have_messages = self.has_remote() && !moved;
-        if woken || may_have_messages || self.turns.is_multiple_of(CONNECTIONS) {
+        let may_have_messages = self.sleeper.has_remote && !moved;
+        if woken || may_have_messages || self.read >= TURN {
+            self.read = 0;
             moved |= self.tcp.progress(engine);
         }
         moved
@@ -279,7 +283,18 @@ impl Transport for SharedMemory {
     }
 
     fn is_connected(&self) -> bool {
-        !self.has_remote() || self.tcp.is_connected()
+        !self.sleeper.has_remote || self.tcp.is_connected()
+    }
+
+    fn routes(&self) -> Vec<PeerRoute> {
+        let own = self.ranks[self.sleeper.place];
+        let near = self.ranks.iter().filter(|rank| **rank != own);
+        let memory = Some("memory".to_owned());
+        let near = near.map(|&peer| PeerRoute { peer, address: memory.clone(), rejected: vec![] });
+        let far = self.tcp.routes().into_iter().filter(|route| self.place(route.peer).is_none());
+        let mut all: Vec<_> = near.chain(far).collect();
+        all.sort_by_key(|route| route.peer);
+        all
     }
 
     fn watch(&mut self) {
@@ -354,5 +369,87 @@ impl Waiter for Sleeper {
 
     fn wake(&self) {
         self.connections.wake();
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.has_remote && !self.woken.load(Ordering::Relaxed) && !self.has_work()
+    }
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "requests use memory that the test keeps")]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::buffer::SendBuffer;
+    use crate::credential::Credential;
+    use crate::engine::SendArguments;
+    use crate::header::{Context, DomainId, Mode};
+
+    const DOMAIN: DomainId = DomainId::from_bytes([7; 16]);
+
+    /// Ranks 0 and 1 share memory, and 2 is on another host.
+    fn ranks(settings: &Settings) -> Vec<(Engine, Box<dyn Transport>)> {
+        let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses: Vec<_> = listeners.iter().map(|at| at.local_addr().unwrap()).collect();
+        let addresses: Vec<_> = addresses
+            .iter()
+            .map(|at| crate::launch::rendezvous::Address::of_sockets(&[*at]))
+            .collect();
+        let descriptors = Segment::create(2).unwrap();
+        let rank = |(rank, listener): (u32, TcpListener)| {
+            let copies = descriptors.iter().map(|of| of.try_clone().unwrap()).collect();
+            let segment = Arc::new(Segment::open(copies, 2).unwrap());
+            let place = rank as usize;
+            let event = (rank < 2).then(|| SharedMemory::event(&segment, place).unwrap());
+            let credential = Credential::from_bytes([3; 32]);
+            let tcp =
+                Tcp::with_event(DOMAIN, credential, rank, listener, &addresses, settings, event);
+            let tcp = tcp.unwrap();
+            let transport: Box<dyn Transport> = if rank < 2 {
+                Box::new(SharedMemory::new(segment, vec![0, 1], place, tcp))
+            } else {
+                Box::new(tcp)
+            };
+            (Engine::new(DOMAIN, rank, 3, settings), transport)
+        };
+        (0..).zip(listeners).map(rank).collect()
+    }
+
+    fn send(engine: &mut Engine, transport: &mut dyn Transport, bytes: &[u8]) {
+        // SAFETY: what is not carried at once is copied.
+        let buffer = unsafe { SendBuffer::from_raw(bytes.as_ptr(), bytes.len()) };
+        let arguments =
+            SendArguments { to: 0, context: Context::WORLD, tag: 0, mode: Mode::Buffered };
+        engine.send(arguments, buffer);
+        while let Some(frame) = engine.next_frame() {
+            transport.send(frame, engine);
+        }
+    }
+
+    #[test]
+    fn connections_have_their_turn_though_rings_are_busy() {
+        const MESSAGE: usize = 60_000;
+        let settings = Settings { unexpected_memory: 1 << 30, ..Settings::default() };
+        let mut ranks = ranks(&settings);
+        while !ranks.iter().all(|(_, transport)| transport.is_connected()) {
+            for (engine, transport) in &mut ranks {
+                transport.watch();
+                transport.progress(engine);
+            }
+        }
+        let [(near, rings), (sender, sending), (far, connections)] = &mut ranks[..] else {
+            unreachable!("there are three")
+        };
+        while rings.progress(near) {}
+        send(far, &mut **connections, b"from far");
+        let mut read = 0;
+        while near.begun(2) == 0 {
+            send(sender, &mut **sending, &[1; MESSAGE]);
+            rings.progress(near);
+            read += MESSAGE;
+        }
+        assert!(read <= TURN + MESSAGE, "after {read} bytes");
     }
 }

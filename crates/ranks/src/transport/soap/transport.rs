@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::header::{DomainId, Header, Rank, RequestId};
 use crate::launch::rendezvous::Address;
 use crate::settings::Settings;
+use crate::status::PeerRoute;
 use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
 use crate::transport::route::Routes;
@@ -281,6 +282,10 @@ impl Transport for Soap {
     fn is_connected(&self) -> bool {
         let rank = self.reception.rank;
         (0..).zip(&self.outgoing).all(|(to, outgoing)| to == rank || outgoing.is_connected())
+    }
+
+    fn routes(&self) -> Vec<PeerRoute> {
+        (0..).zip(&self.outgoing).filter_map(|(rank, outgoing)| outgoing.route(rank)).collect()
     }
 
     fn detach(&mut self, request: RequestId) {

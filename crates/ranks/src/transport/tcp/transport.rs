@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank, RequestId};
 use crate::launch::rendezvous::Address;
 use crate::settings::Settings;
+use crate::status::PeerRoute;
 use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
 use crate::transport::route::Routes;
@@ -307,6 +308,10 @@ impl Transport for Tcp {
             let has_greeted = progress.instance.is_some() || outgoing.is_closed();
             rank == self.rank || outgoing.is_connected() && has_greeted
         })
+    }
+
+    fn routes(&self) -> Vec<PeerRoute> {
+        (0..).zip(&self.outgoing).filter_map(|(rank, outgoing)| outgoing.route(rank)).collect()
     }
 
     fn detach(&mut self, request: RequestId) {

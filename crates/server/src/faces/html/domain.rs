@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use fishplate_contract::{Fault, FaultCode, Principal, Verb};
 use fishplate_formats::units;
 use fishplate_ranks::launch::rendezvous::Address;
-use fishplate_ranks::status::{Deadlock, KnownRank, Traffic};
+use fishplate_ranks::status::{Deadlock, KnownRank, PeerRoute, Traffic};
 use fishplate_ranks::{DomainId, Rank};
 
 use super::{escaped, framed};
@@ -154,19 +154,51 @@ fn traffic(body: &mut String, known: &BTreeMap<Rank, KnownRank>, ranks: usize) {
     let rows: Vec<(Rank, Vec<Traffic>)> =
         known.iter().map(|(rank, known)| (*rank, sent(known).unwrap_or_default())).collect();
     body.push_str("<h2>Messages</h2>\n");
+    let routes: BTreeMap<(Rank, Rank), &PeerRoute> = known
+        .iter()
+        .flat_map(|(from, known)| {
+            let all = known.status.iter().flat_map(|status| &status.routes);
+            all.map(|route| ((*from, route.peer), route))
+        })
+        .collect();
     if ranks <= MATRIX {
-        matrix(body, &rows, ranks);
+        matrix(body, &rows, &routes, ranks);
     } else {
         pairs(body, rows);
     }
+    rejected(body, &routes);
 }
 
-fn matrix(body: &mut String, rows: &[(Rank, Vec<Traffic>)], ranks: usize) {
+/// Pairs that did not come about at an address, the first of them.
+fn rejected(body: &mut String, routes: &BTreeMap<(Rank, Rank), &PeerRoute>) {
+    let all: Vec<_> = routes.iter().filter(|(_, route)| !route.rejected.is_empty()).collect();
+    if all.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        body,
+        "<h2>Addresses that were not reached</h2>\n<p>Pairs of ranks: {}.</p>\n\
+         <table>\n<tr><th>from</th><th>to</th><th>how</th></tr>",
+        all.len()
+    );
+    for ((from, to), route) in all.into_iter().take(MATRIX) {
+        let route = escaped(&route.to_string());
+        let _ = writeln!(body, "<tr><td>{from}</td><td>{to}</td><td>{route}</td></tr>");
+    }
+    body.push_str("</table>\n");
+}
+
+fn matrix(
+    body: &mut String,
+    rows: &[(Rank, Vec<Traffic>)],
+    routes: &BTreeMap<(Rank, Rank), &PeerRoute>,
+    ranks: usize,
+) {
     let all = || rows.iter().flat_map(|(_, row)| row).filter(|of| of.messages > 0);
     let bytes = || all().map(|of| of.bytes);
     let range = (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0));
     body.push_str(
-        "<p>Bytes, and below them messages, from each rank of this server to each rank.</p>\n",
+        "<p>Bytes, and below them messages, from each rank of this server to each rank; how it is reached, under the pointer.</p>\n",
     );
     body.push_str("<div class=\"wide\"><table class=\"matrix\">\n<tr><th>from \\ to</th>");
     for to in 0..ranks {
@@ -183,9 +215,11 @@ fn matrix(body: &mut String, rows: &[(Rank, Vec<Traffic>)], ranks: usize) {
             };
             let (bytes, messages) = (units::rounded(of.bytes), of.messages);
             let heat = heat(of.bytes, range);
+            let route = routes.get(&(*from, of.peer)).map(|route| route.to_string());
+            let route = escaped(&route.unwrap_or_default());
             let _ = write!(
                 body,
-                "<td style=\"--heat: {heat}%\">{bytes}<br><small>{messages}</small></td>"
+                "<td style=\"--heat: {heat}%\" title=\"{route}\">{bytes}<br><small>{messages}</small></td>"
             );
         }
         body.push_str("</tr>\n");
@@ -320,6 +354,19 @@ mod tests {
         assert_eq!(body.matches("<tr><td>").count(), MATRIX);
         let first = body.find("<tr><td>39</td>").unwrap();
         assert!(first < body.find("<tr><td>38</td>").unwrap() && !body.contains("<tr><td>7</td>"));
+    }
+
+    #[test]
+    fn addresses_that_were_not_reached_are_shown_with_the_reason() {
+        let line = "0 2:1:5:1:0 1;memory,2;10.0.0.1:5;<b>=refused";
+        let status = Some(line.parse().unwrap());
+        let known = BTreeMap::from([(0, KnownRank { status, ended: false })]);
+        let mut body = String::new();
+        traffic(&mut body, &known, 3);
+        let how = "over 10.0.0.1:5, not &lt;b&gt; (refused)";
+        assert!(body.contains(&format!("<td>0</td><td>2</td><td>{how}</td>")), "{body}");
+        assert!(body.contains(&format!("title=\"{how}\">5 B")), "{body}");
+        assert!(!body.contains("<td>0</td><td>1</td>"), "{body}");
     }
 
     #[test]
