@@ -40,6 +40,7 @@ help:
 	@echo 'make soak    a workflow, its servers and programs killed 300 times, and the coarse Pipe Problem every 5 s, about 15 minutes'
 	@echo 'make mpi4py  the tests of mpi4py on our MPI library, each transport once or more, 15 minutes'
 	@echo 'make fuzz    every reader for an hour'
+	@echo 'make fuzz-ogc  ten thousand requests made of /ogc/openapi.json; no answer may be 5xx'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make package a static binary, a Debian package and a wheel, in target/package'
 	@echo 'make package-test  installs, starts, upgrades, removes them (as root; nothing stays)'
@@ -166,6 +167,11 @@ mpi4py: tools
 .PHONY: interop
 interop: binary python-package
 	$(PYTHON) interop/run.py --binary $(DEBUG_BINARY)
+
+# Schemathesis with ten thousand requests; `make interop` makes some three hundred.
+.PHONY: fuzz-ogc
+fuzz-ogc: binary python-package
+	OGC_REQUESTS=10000 INTEROP_TIMEOUT=3600 $(PYTHON) interop/run.py --binary $(DEBUG_BINARY) --only ogc
 
 # Each reader for some seconds; `make fuzz` takes an hour for each.
 .PHONY: fuzz-briefly

@@ -24,7 +24,7 @@ from toolkit import ALWAYS, CUT, DESCRIPTIONS, EXAMPLES, FILES, FUNCTIONS, HERE,
 from toolkits import TOOLKITS
 
 ROOT = HERE.parent
-CLIENT_TIMEOUT = 300  # seconds; a client that hangs is a failure, not a wait
+CLIENT_TIMEOUT = int(os.environ.get("INTEROP_TIMEOUT", "300"))  # seconds; a client that hangs is a failure, not a wait
 
 
 def main() -> int:

@@ -40,6 +40,26 @@ class Reader(Toolkit):
         return [str(self.python(place)), str(HERE / self.name / "client.py")]
 
 
+class Ogc(Toolkit):
+    """Tools that know OGC API - Processes and OpenAPI, and no SOAP."""
+
+    requirements = ("owslib==0.35.0", "schemathesis==4.32.5", "jsonschema==4.26.0", "openapi-spec-validator==0.9.0",
+                    "PyYAML==6.0.3")
+
+    def missing_packages(self) -> list[str]:
+        return preparation.venv_packages()
+
+    def prepare(self, place: Place) -> None:
+        self.python(place)
+
+    def python(self, place: Place) -> Path:
+        versions = "-".join(requirement.split("==")[1] for requirement in self.requirements)
+        return preparation.venv(place.cache / f"ogc-{versions}", *self.requirements)
+
+    def command(self, place: Place) -> list[str]:
+        return [str(self.python(place)), str(HERE / "ogc/client.py")]
+
+
 class Node(Toolkit):
     version = "1.13.0"
 
@@ -243,6 +263,9 @@ TOOLKITS = [
                        "session", "stream")),
     *(Reader(name, {}, {}, extra=("call", "spawn", "missing-job"), descriptions=("arithmetic-test",))
       for name in Reader.requirement),
+    Ogc("ogc", {}, {}, extra=("landing", "conformance", "processes", "descriptions", "execute", "document", "raw", "file",
+                              "reference", "array", "job", "jobs", "missing-process", "missing-job", "not-ready",
+                              "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value", *LOGINS)),
     Php("php", {"php": "php-cli"}, {"": LARGE},

@@ -104,6 +104,8 @@ pub struct CallOptions {
     pub session: Option<SessionId>,
     /// How the caller wants outputs; those not named are as in [`OutputForm::default`].
     pub outputs: Vec<OutputChoice>,
+    /// What the face keeps with the job for its own later answers about it; nobody else reads it.
+    pub note: Option<String>,
 }
 
 /// How a caller wants one output.

@@ -173,6 +173,9 @@ limits! {
         message_size: Option<u64> = None, Bytes > 0;
         /// bytes of the XML outside files and arrays
         envelope_size: u64 = 16 << 20, Bytes > 0;
+        /// bytes of a request in JSON, files and arrays in it included;
+        /// what is larger goes by reference (`PUBLIC/data`)
+        json_size: u64 = 16 << 20, Bytes > 0;
         /// elements within each other
         xml_depth: usize = 64, Count > 0;
         /// attributes of an element, namespace declarations included

@@ -7,9 +7,11 @@
 //! - [`archive`]: directories as one payload
 //! - [`array_file`]: arrays of numbers in files: text, raw, `.npy`
 //! - [`dimension`]: lengths of axes by their names
+//! - [`json`]: values as JSON
 
 pub mod archive;
 pub mod array_file;
 pub mod dimension;
 pub mod disk;
+pub mod json;
 pub mod units;

@@ -16,6 +16,9 @@ pub struct OutputChoices {
     /// Outputs of which the caller said how; at most one choice an output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<StoredChoice>,
+    /// What the face that took the call wants to find again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// How a caller wants one output.
@@ -38,8 +41,11 @@ impl Plan {
     /// that can't go by reference, or a destination that does not fit.
     pub fn choose(&mut self, options: &CallOptions) -> Result<(), Fault> {
         let choices = choices(&self.outputs, &options.outputs)?;
-        self.answer =
-            OutputChoices { session: options.session.map(|session| session.to_string()), choices };
+        self.answer = OutputChoices {
+            session: options.session.map(|session| session.to_string()),
+            choices,
+            note: options.note.clone(),
+        };
         Ok(())
     }
 }
@@ -81,7 +87,7 @@ impl OutputChoices {
             let earlier: Vec<_> = self.choices.iter().filter(stays).cloned().collect();
             again.extend(earlier);
         }
-        Self { session: self.session.clone(), choices: again }
+        Self { choices: again, ..self.clone() }
     }
 
     /// Whether a file or array output of so many bytes goes by reference.
@@ -201,8 +207,7 @@ mod tests {
             wanted("*", OutputForm::Auto, None),
             wanted("mesh", OutputForm::Value, Some("mailto:ann@example.org")),
         ];
-        let answer =
-            OutputChoices { choices: choices(&rules, &chosen).unwrap(), session: session.session };
+        let answer = OutputChoices { choices: choices(&rules, &chosen).unwrap(), ..session };
         assert!(!answer.by_reference("mesh", 9, 1));
         assert!(answer.by_reference("grid", 1, 1) && !answer.by_reference("grid", 0, 1));
         assert_eq!(answer.destination("mesh"), Some("mailto:ann@example.org"));

@@ -55,6 +55,8 @@ pub struct Settings {
     pub message_memory: u64,
     /// Characters of an idempotency key.
     pub key_length: usize,
+    /// Bytes of a request in JSON.
+    pub json_size: u64,
     /// Functions of this process that run at once; calls beyond it wait.
     pub functions_running: usize,
     /// Calls of functions that wait; one more is refused.
@@ -175,6 +177,7 @@ impl Settings {
             mpi_library: None,
             wire: WireLimits::default(),
             message_memory: DEFAULTS.message_memory,
+            json_size: DEFAULTS.json_size,
             key_length: DEFAULTS.key_length,
             functions_running: DEFAULTS.functions_running.here() as usize,
             functions_queued: DEFAULTS.functions_queued,
@@ -420,6 +423,7 @@ impl Limits {
             "owner_fetching" => &mut jobs.owner_fetching,
             "link_size" => &mut jobs.link_size,
             "message_memory" => &mut faces.message_memory,
+            "json_size" => &mut faces.json_size,
             "key_length" => &mut faces.key_length,
             "functions_running" => &mut faces.functions_running,
             "functions_queued" => &mut faces.functions_queued,

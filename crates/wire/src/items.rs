@@ -1,4 +1,4 @@
-//! An array as elements: its bytes to text, piece by piece. The text is never whole in memory.
+//! An array as elements, or as lists of JSON: its bytes to text, piece by piece. The text is never whole in memory.
 
 use std::sync::Arc;
 
@@ -6,13 +6,21 @@ use fishplate_contract::{Array, ElementType};
 
 use crate::number::{Buffer, Number, width};
 
-/// How the numbers of an array stand in elements.
+/// How the numbers of an array stand in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemFormat {
     element: ElementType,
     shape: Vec<u64>,
-    /// Names of the elements, outermost first: one for each axis.
-    names: Vec<String>,
+    markup: Markup,
+}
+
+/// What stands around numbers and rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Markup {
+    /// Elements of these names, outermost first: one for each axis.
+    Elements(Vec<String>),
+    /// Lists within lists (RFC 8259). What is no number there is a string: `"NaN"`.
+    Json,
 }
 
 /// Name of the elements, unless a description gives others.
@@ -23,7 +31,13 @@ impl ItemFormat {
     /// that are given.
     pub fn new(element: ElementType, shape: &[u64], names: &[String]) -> Self {
         let name = |axis| names.get(axis).cloned().unwrap_or_else(|| ITEM.to_owned());
-        Self { element, shape: shape.to_vec(), names: (0..shape.len()).map(name).collect() }
+        let markup = Markup::Elements((0..shape.len()).map(name).collect());
+        Self { element, shape: shape.to_vec(), markup }
+    }
+
+    /// Lists of JSON for an array of this shape.
+    pub fn json(element: ElementType, shape: &[u64]) -> Self {
+        Self { element, shape: shape.to_vec(), markup: Markup::Json }
     }
 
     /// The axes that elements stand for, outermost first: those before one of no length.
@@ -35,20 +49,68 @@ impl ItemFormat {
     /// Most bytes that the text of the array takes.
     pub(crate) fn most(&self) -> u64 {
         let mut elements = 1u64;
-        let mut most = 0u64;
-        for (length, name) in self.axes().iter().zip(&self.names) {
+        let mut most = "[]".len() as u64;
+        for (axis, length) in self.axes().iter().enumerate() {
             elements = elements.saturating_mul(*length);
-            most = most.saturating_add(
-                elements.saturating_mul("<></>".len() as u64 + 2 * name.len() as u64),
-            );
+            most = most.saturating_add(elements.saturating_mul(self.markup.width(axis) as u64));
         }
         most.saturating_add(elements.saturating_mul(width(self.element) as u64))
     }
 
+    /// What stands before the first number, and behind the last.
+    fn around(&self) -> (String, String) {
+        let axes = self.axes().len();
+        match &self.markup {
+            Markup::Elements(names) => (opening(&names[..axes]), closing(&names[..axes])),
+            Markup::Json => {
+                let lists = axes + self.is_empty();
+                ("[".repeat(lists), "]".repeat(lists))
+            }
+        }
+    }
+
+    /// What stands between two numbers where so many axes end.
+    fn between(&self, ended: usize) -> String {
+        let axes = self.axes().len();
+        match &self.markup {
+            Markup::Elements(names) => {
+                let inner = &names[axes - 1 - ended..axes];
+                closing(inner) + &opening(inner)
+            }
+            Markup::Json => {
+                let lists = ended + self.is_empty();
+                format!("{},{}", "]".repeat(lists), "[".repeat(lists))
+            }
+        }
+    }
+
+    /// 1 if it has no numbers: then its innermost lists are empty ones.
+    fn is_empty(&self) -> usize {
+        usize::from(self.shape.contains(&0))
+    }
+
     /// How many bytes of the array become about as many of text.
     pub(crate) fn bytes_for(&self, text: usize) -> usize {
-        let tags = self.names.last().map_or(0, |name| 2 * name.len() + "<></>".len());
+        let tags = self.shape.len().checked_sub(1).map_or(0, |last| self.markup.width(last));
         (text / (tags + width(self.element) / 2)).max(1) * self.element.size()
+    }
+}
+
+fn opening(names: &[String]) -> String {
+    names.iter().map(|name| format!("<{name}>")).collect()
+}
+
+fn closing(names: &[String]) -> String {
+    names.iter().rev().map(|name| format!("</{name}>")).collect()
+}
+
+impl Markup {
+    /// Most bytes around a number or row of an axis.
+    fn width(&self, axis: usize) -> usize {
+        match self {
+            Self::Elements(names) => "<></>".len() + 2 * names.get(axis).map_or(0, String::len),
+            Self::Json => "\"\",[]".len(),
+        }
     }
 }
 
@@ -75,19 +137,10 @@ pub struct ItemsEncoder {
 impl ItemsEncoder {
     pub(crate) fn new(items: Arc<ItemFormat>) -> Self {
         let axes = items.axes();
-        let names = &items.names[..axes.len()];
-        let closing = |names: &[String]| -> String {
-            names.iter().rev().map(|name| format!("</{name}>")).collect()
-        };
-        let opening =
-            |names: &[String]| -> String { names.iter().map(|name| format!("<{name}>")).collect() };
-        let between: Vec<FixedTags> = (0..axes.len())
-            .map(|ended| {
-                let inner = &names[axes.len() - 1 - ended..];
-                FixedTags::new(&(closing(inner) + &opening(inner)))
-            })
-            .collect();
-        let around = (FixedTags::new(&opening(names)), FixedTags::new(&closing(names)));
+        let between: Vec<FixedTags> =
+            (0..axes.len()).map(|ended| FixedTags::new(&items.between(ended))).collect();
+        let (first, last) = items.around();
+        let around = (FixedTags::new(&first), FixedTags::new(&last));
         let empty = Array::empty_rows(&items.shape);
         let place = vec![0; axes.len()];
         let block = TextBlock::new(between.last().map_or(0, |tags| tags.len));
@@ -130,10 +183,20 @@ impl ItemsEncoder {
         let row = self.items.axes().last().copied().unwrap_or_default();
         let mut column = self.place.last().copied().unwrap_or_default();
         let mut before = self.before;
+        let quotes = self.items.markup == Markup::Json;
         let mut block = std::mem::take(&mut self.block);
         for number in numbers.chunks_exact(N::SIZE) {
             block.push_tags(self.tags_before(before));
-            block.push(N::of(number).text(&mut buffer));
+            let text = N::of(number).text(&mut buffer);
+            // NaN and INF.
+            let quote = quotes && text.last().is_some_and(u8::is_ascii_alphabetic);
+            if quote {
+                block.push(b"\"");
+            }
+            block.push(text);
+            if quote {
+                block.push(b"\"");
+            }
             block.flush_if_full(to);
             column += 1;
             before = Some(0);
@@ -201,8 +264,11 @@ impl ItemsEncoder {
                 self.before = Some(self.end_row());
             }
         }
-        if self.before.is_some() && !self.ended {
-            self.around.1.append(to);
+        match (self.before, &self.items.markup) {
+            _ if self.ended => {}
+            (Some(_), _) => self.around.1.append(to),
+            (None, Markup::Json) => to.extend_from_slice(b"[]"),
+            (None, Markup::Elements(_)) => {}
         }
         self.ended = true;
         true
@@ -313,19 +379,22 @@ mod tests {
     use super::*;
 
     fn text(shape: &[u64], cuts: usize) -> String {
-        let count: u64 = shape.iter().product();
+        let names = ["a", "b", "c"].map(str::to_owned);
+        written(&ItemFormat::new(ElementType::Int, shape, &names), cuts)
+    }
+
+    fn written(format: &ItemFormat, cuts: usize) -> String {
+        let count: u64 = format.shape.iter().product();
         let bytes: Vec<u8> =
             (0..i32::try_from(count).unwrap()).flat_map(i32::to_le_bytes).collect();
-        let names = ["a", "b", "c"].map(str::to_owned);
-        let mut encoder =
-            ItemsEncoder::new(Arc::new(ItemFormat::new(ElementType::Int, shape, &names)));
+        let mut encoder = ItemsEncoder::new(Arc::new(format.clone()));
         let mut text = Vec::new();
         for piece in bytes.chunks(cuts) {
             encoder.encode(piece, &mut text);
         }
         while !encoder.finish(5, &mut text) {}
         assert!(encoder.finish(5, &mut text));
-        assert!(text.len() as u64 <= ItemFormat::new(ElementType::Int, shape, &names).most());
+        assert!(text.len() as u64 <= format.most());
         String::from_utf8(text).unwrap()
     }
 
@@ -346,6 +415,35 @@ mod tests {
                 assert_eq!(text(shape, cuts), expected, "{shape:?} {cuts}");
             }
         }
+    }
+
+    #[test]
+    fn rows_are_lists_of_json() {
+        for (shape, expected) in [
+            (&[3][..], "[0,1,2]"),
+            (&[2, 2], "[[0,1],[2,3]]"),
+            (&[2, 1, 2], "[[[0,1]],[[2,3]]]"),
+            (&[0], "[]"),
+            (&[0, 3], "[]"),
+            (&[2, 0], "[[],[]]"),
+            (&[2, 2, 0], "[[[],[]],[[],[]]]"),
+            (&[2, 0, 2], "[[],[]]"),
+        ] {
+            for cuts in [1, 4, 6, 1000] {
+                let text = written(&ItemFormat::json(ElementType::Int, shape), cuts);
+                assert_eq!(text, expected, "{shape:?} {cuts}");
+            }
+        }
+        let numbers = [f32::NAN, 0.5, f32::NEG_INFINITY].map(f32::to_le_bytes).concat();
+        let items = ItemFormat::json(ElementType::Float, &[Array::UNKNOWN]);
+        let mut text = Vec::new();
+        let mut encoder = ItemsEncoder::new(Arc::new(items.clone()));
+        encoder.encode(&numbers, &mut text);
+        assert!(encoder.finish(5, &mut text) && !encoder.is_cut());
+        assert_eq!(text, b"[\"NaN\",0.5,\"-INF\"]");
+        let mut nothing = Vec::new();
+        assert!(ItemsEncoder::new(Arc::new(items)).finish(5, &mut nothing));
+        assert_eq!(nothing, b"[]");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::path::Path;
 use fishplate_contract::{Array, ArrayType, Payload};
 use fishplate_formats::array_file::{self, Format, LocatedBytes, ReadError, text::TextReader};
 use fishplate_formats::dimension::Dimensions;
+use fishplate_formats::json;
 use tempfile::NamedTempFile;
 
-use super::nested;
 use crate::error::Error;
 use crate::input::{self, LocalFile, blocking};
 
@@ -38,7 +38,7 @@ pub fn from_text(
 ) -> Result<Array, ArrayError> {
     let error = |why: String| ArrayError { name: name.to_owned(), wanted: wanted.clone(), why };
     let (shape, bytes) = if text.trim_start().starts_with('[') {
-        nested::parse(wanted.element, wanted.rank(), text).map_err(error)?
+        json::parse_array(wanted.element, wanted.rank(), text).map_err(error)?
     } else {
         let delimiter = if text.contains(',') { ',' } else { ' ' };
         let mut reader = TextReader::new(wanted.element, &known.axes(wanted), delimiter);

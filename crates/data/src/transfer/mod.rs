@@ -137,6 +137,8 @@ pub struct Delivery {
     pub digest: Option<Digest>,
     /// A sentence for people, where people read it (a mail's subject).
     pub subject: String,
+    /// It is for the other end to act upon (POST), not to be stored under the address (PUT); http and https only.
+    pub posts: bool,
     /// Told by the transport as the payload's bytes go: a delivery of which nothing goes for a
     /// while (`transfer_stall`) is given up.
     pub progress: Progress,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use fishplate_client::Service;
-use fishplate_client::array::as_json;
 use fishplate_client::deliver::{DeliveredValue, ValueFate};
 use fishplate_contract::{
-    DataRef, DataType, JobReport, Parameter, PlacementMethod, Signature, Transfer, lexical,
+    DataRef, DataType, JobReport, Parameter, PlacementMethod, Signature, Transfer,
 };
+use fishplate_formats::json::{array_as_json, scalar};
 use fishplate_launch::Report;
 use fishplate_launch::launch::RankExit;
 use fishplate_ranks::Rank;
@@ -142,7 +142,7 @@ fn output_value(output: &DeliveredValue) -> Value {
             value.insert("shape".to_owned(), json!(shape));
             value.insert("size".to_owned(), json!(size));
             if let Some(bytes) = bytes {
-                value.insert("values".to_owned(), as_json(*element, shape, bytes));
+                value.insert("values".to_owned(), array_as_json(*element, shape, bytes));
             }
         }
         ValueFate::Saved { path, size } => {
@@ -159,26 +159,6 @@ fn output_value(output: &DeliveredValue) -> Value {
         }
     }
     Value::Object(value)
-}
-
-/// A number or a truth value where JSON has one for it, else the text.
-fn scalar(text: &str, data_type: Option<&DataType>) -> Value {
-    let trimmed = lexical::trimmed(text);
-    let value = match data_type {
-        Some(DataType::Int | DataType::Long) => {
-            trimmed.parse::<i64>().ok().map(|number| json!(number))
-        }
-        Some(DataType::Float | DataType::Double) => {
-            lexical::number(trimmed).filter(|number| number.is_finite()).map(|number| json!(number))
-        }
-        Some(DataType::Bool) => match trimmed {
-            "true" | "1" => Some(json!(true)),
-            "false" | "0" => Some(json!(false)),
-            _ => None,
-        },
-        _ => None,
-    };
-    value.unwrap_or_else(|| json!(text))
 }
 
 /// All there is to tell of a job; what is not known is null.
@@ -242,20 +222,6 @@ mod tests {
             repeated: false,
             label: None,
             fate,
-        }
-    }
-
-    #[test]
-    fn scalars_are_json_where_json_has_them_and_text_where_not() {
-        for (text, data_type, expected) in [
-            ("3", DataType::Int, json!(3)),
-            ("+007", DataType::Long, json!(7)),
-            ("1.50e0", DataType::Double, json!(1.5)),
-            ("INF", DataType::Double, json!("INF")),
-            ("1", DataType::Bool, json!(true)),
-            ("3", DataType::String, json!("3")),
-        ] {
-            assert_eq!(scalar(text, Some(&data_type)), expected);
         }
     }
 

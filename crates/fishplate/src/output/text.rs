@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use fishplate_client::arguments::STDOUT;
-use fishplate_client::array::as_text;
 use fishplate_client::deliver::{DeliveredValue, ValueFate};
 use fishplate_client::{Description, JobPage};
 use fishplate_contract::{
     ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState, Verb,
 };
+use fishplate_formats::json::array_as_text;
 use fishplate_formats::units::rounded;
 use fishplate_launch::{Cause, Report};
 use fishplate_wire::wsdl::DescribedOperation;
@@ -137,7 +137,7 @@ pub(crate) fn outputs(delivered: &[DeliveredValue], command: &str) -> (String, V
             }
             ValueFate::Numbers { element, shape, bytes, size } => match bytes {
                 Some(shown) if shown.len() <= SHOWN_NUMBERS * element.size() => {
-                    let numbers = as_text(*element, shape, shown);
+                    let numbers = array_as_text(*element, shape, shown);
                     text.push_str(&format!("{name}: {numbers}\n"));
                 }
                 _ => {

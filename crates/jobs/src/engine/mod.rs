@@ -40,7 +40,7 @@ pub use settings::Settings;
 pub use shared::Engine;
 use shared::{EngineInner, lock, storage_fault, write_fault};
 pub use submit::{AcceptedJob, JobRequest, fingerprint, new_id};
-pub use verbs::SessionJob;
+pub use verbs::{OwnJob, SessionJob};
 
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@ fn plan() -> Plan {
 
 fn work(key: Option<&str>, fingerprint: u64) -> JobRequest {
     JobRequest {
-        service: "s".to_owned(),
+        services: vec!["s".to_owned()],
         operation: "call".to_owned(),
         owner: Principal::anonymous(),
         key: key.map(str::to_owned),

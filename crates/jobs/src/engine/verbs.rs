@@ -32,7 +32,40 @@ pub struct SessionJob {
     pub job: JobId,
 }
 
+/// What a job of an owner is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnJob {
+    /// Its ID.
+    pub id: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its operation.
+    pub operation: String,
+    /// It has ended.
+    pub is_final: bool,
+    /// What the face that took the call keeps with it.
+    pub note: Option<String>,
+}
+
 impl Engine {
+    /// What a job is, of whatever service.
+    ///
+    /// # Errors
+    /// `NoSuchJob`, also if it is somebody else's.
+    pub async fn own_job(&self, owner: &Principal, id: JobId) -> Result<OwnJob, Fault> {
+        let record = self.shared.find(id).await?.filter(|record| record.owner == *owner);
+        let record = record.ok_or_else(|| {
+            let what = format!("you have no job {id}; it may have been removed, or have expired");
+            Fault::new(FaultCode::NoSuchJob, what).job(id)
+        })?;
+        let is_final = record.state.is_final();
+        let note = match record.completion {
+            Some(completion) => completion.answer.note,
+            None => self.plan(id).await?.answer.note,
+        };
+        Ok(OwnJob { id, service: record.service, operation: record.operation, is_final, note })
+    }
+
     pub(super) async fn record(
         &self,
         owner: &Principal,
@@ -94,6 +127,19 @@ impl Engine {
             Some(SessionJob { session, owner, service, job })
         };
         self.unfinished(None, in_session).await
+    }
+
+    /// The jobs that have not ended and with which a face keeps something, each with its owner.
+    ///
+    /// # Errors
+    /// If the records can't be read.
+    pub async fn noted(&self) -> Result<Vec<(Principal, OwnJob)>, Fault> {
+        let noted = |found: JobRecord, plan: Plan| {
+            let JobRecord { owner, service, operation, id, .. } = found;
+            let note = Some(plan.answer.note?);
+            Some((owner, OwnJob { id, service, operation, is_final: false, note }))
+        };
+        self.unfinished(None, noted).await
     }
 
     /// The jobs of an owner that have not ended and whose programs have this variable; each with its service.

@@ -453,7 +453,7 @@ impl Transaction for Jobs {
         let below = older.unwrap_or(u64::MAX);
         let wanted = |job: &&StoredJob| {
             job.new.owner == filter.owner
-                && job.new.service == filter.service
+                && filter.services.contains(&job.new.service)
                 && filter.state.is_none_or(|state| job.state == state)
         };
         let newest_first = self.by_number.range(..below).rev().map(|(_, job)| job);

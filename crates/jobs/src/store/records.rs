@@ -232,8 +232,8 @@ pub enum KillRequest {
 pub struct Filter {
     /// Whose jobs.
     pub owner: Principal,
-    /// Of which service.
-    pub service: String,
+    /// Of which services.
+    pub services: Vec<String>,
     /// In which state only.
     pub state: Option<JobState>,
     /// Only jobs older than this one.

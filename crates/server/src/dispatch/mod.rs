@@ -7,6 +7,7 @@
 //! - [`authorise`]: whether whoever asks may
 //! - [`provider`]: what runs the operations of a service
 //! - [`perform`]: what each verb does; [`init`]: how a rank is started; [`event`]: the line of the log that tells of it
+//! - [`job_list`]: a caller's jobs of several services at once
 //! - [`report`]: what is told of jobs, as the fields that the interface declares
 //! - [`usage`]: what a call that this process answers uses
 //! - [`scalars`]: the arguments of what is asked of the server itself
@@ -14,6 +15,7 @@
 pub mod authorise;
 mod event;
 pub(crate) mod init;
+pub mod job_list;
 pub mod perform;
 pub mod provider;
 pub mod report;

@@ -304,7 +304,7 @@ impl JobScope<'_> {
         if verb == Verb::Jobs {
             let filter = Filter {
                 owner: owner.clone(),
-                service: service.to_owned(),
+                services: vec![service.to_owned()],
                 state: given.text("state").and_then(JobState::from_name),
                 after: given.text("after").map(job_id).transpose()?,
                 limit: page(given.text("limit"))?,

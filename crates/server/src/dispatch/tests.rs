@@ -300,10 +300,23 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 38] = [
+const ADDRESSES: [Address; 51] = [
     // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
     ("GET", "/quota", None),
+    ("GET", "/ogc", None),
+    ("GET", "/ogc/conformance", None),
+    ("GET", "/ogc/openapi.json", None),
+    ("GET", "/ogc/processes", None),
+    ("GET", "/ogc/jobs", None),
+    ("GET", "/ogc/jobs/00000000000000000000000000000000", None),
+    ("DELETE", "/ogc/jobs/00000000000000000000000000000000", None),
+    ("GET", "/ogc/jobs/00000000000000000000000000000000/results/n", None),
+    ("GET", "/ogc/processes/program", Some(("program", Action::Describe))),
+    ("GET", "/ogc/processes/matrix:echo", Some(("matrix", Action::Describe))),
+    ("POST", "/ogc/processes/program/execution", Some(("program", Action::Describe))),
+    ("POST", "/ogc/processes/nothing/execution", Some(("nothing", Action::Describe))),
+    ("GET", "/ogc/processes/session:open", Some(("session", Action::Describe))),
     ("GET", "/metrics", Some(("metrics", Action::Read))),
     ("POST", "/metrics", Some(("metrics", Action::Read))),
     ("GET", "/program", Some(("program", Action::Describe))),
@@ -366,6 +379,18 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
         let text = String::from_utf8_lossy(&body);
         let asked = std::mem::take(&mut *noted.lock().unwrap());
         let Some((service, action)) = access else {
+            if path.starts_with("/ogc") {
+                // Of what the caller may know nothing of, nothing is told; and there is no job.
+                let is_job = path.contains("/jobs/");
+                assert_eq!(status, if is_job { 404 } else { 200 }, "{method} {path}: {text}");
+                let names = ["processes/program", "\"program\"", "matrix"];
+                assert!(!names.iter().any(|name| text.contains(name)), "{method} {path}: {text}");
+                let list = asked
+                    .iter()
+                    .all(|it| matches!(it.3, Action::Describe | Action::Verb(Verb::Jobs)));
+                assert!(list, "{method} {path}: {asked:?}");
+                continue;
+            }
             let own = text.starts_with("{\"days\":30,") && text.contains("\"user\":\"ada\"");
             let (told, count) = match path {
                 "/quota" => (own, 0),
@@ -395,6 +420,56 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
         assert!(output.starts_with(b"Status: 403 "), "{method} {path}");
         noted.lock().unwrap().clear();
     }
+}
+
+#[tokio::test]
+async fn what_is_asked_in_json_passes_the_authoriser_as_on_every_face() {
+    let data = tempfile::tempdir().unwrap();
+    // One job, by who may call and spawn and nothing else.
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let but = vec![Action::Describe, Action::Verb(Verb::Spawn)];
+    let authoriser = Refusing { but, ..Refusing::default() };
+    let noted = Arc::clone(&authoriser.asked);
+    let host = Arc::new(host_on(store, data.path(), authoriser));
+    let ask = async |method: &str, path: &str, prefer: &str, body: &'static str| {
+        let request = HttpRequest::builder().method(method).uri(path).header("prefer", prefer);
+        let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+        let reply = respond(&host, request, Principal::named("ada")).await;
+        let status = reply.status().as_u16();
+        let body = reply.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice::<serde_json::Value>(&body).unwrap())
+    };
+    let run = "/ogc/processes/program/execution";
+    let inputs = r#"{"inputs": {"n": 1}}"#;
+    let told = r#"{"inputs": {"n": 1}, "subscriber": {"successUri": "http://elsewhere.example/"}}"#;
+    let (status, told_of) = ask("POST", run, "respond-async", inputs).await;
+    assert_eq!(status, 201, "{told_of}");
+    let job = format!("/ogc/jobs/{}", told_of["jobID"].as_str().unwrap());
+    let last = || {
+        let mut asked = noted.lock().unwrap();
+        let last = asked.last().map(|it| (it.1.clone(), it.2.clone(), it.3));
+        asked.clear();
+        last
+    };
+    for (method, path, body, operation, action) in [
+        ("POST", run, inputs, "call", Action::Verb(Verb::Call)),
+        ("POST", run, told, "call", Action::Deliver),
+        ("GET", &*job, "", "", Action::Verb(Verb::Status)),
+        ("DELETE", &*job, "", "", Action::Verb(Verb::Kill)),
+        ("GET", &*format!("{job}/log"), "", "", Action::Verb(Verb::Log)),
+        ("GET", &*format!("{job}/results"), "", "call", Action::Verb(Verb::Results)),
+    ] {
+        last();
+        let (status, problem) = ask(method, path, "", body).await;
+        assert_eq!((status, &problem["detail"]), (403, &REFUSAL.into()), "{method} {path}");
+        assert_eq!(last(), Some(("program".to_owned(), operation.to_owned(), action)), "{path}");
+    }
+    let (status, jobs) = ask("GET", "/ogc/jobs", "", "").await;
+    assert_eq!(
+        (status, &jobs["jobs"]),
+        (200, &serde_json::json!([])),
+        "who may not list them sees none"
+    );
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ pub mod data;
 pub mod gateway;
 pub mod html;
 pub mod metrics;
+pub mod ogc;
 pub(crate) mod passage;
 pub mod quota;
 pub mod sites;

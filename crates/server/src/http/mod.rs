@@ -19,5 +19,5 @@ pub mod tls;
 pub use file::BodySection;
 pub use listen::{Listener, bind};
 pub use reply::{HttpBody, HttpResponse};
-pub(crate) use route::not_for_us;
 pub use route::respond;
+pub(crate) use route::{content_coding, not_for_us};

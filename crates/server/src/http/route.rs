@@ -22,6 +22,7 @@ use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::html::domain::{self as domain_html, DomainResource};
+use crate::faces::ogc::{self, OgcResource};
 use crate::faces::passage::asks_for;
 use crate::faces::quota::{self, QUOTA};
 use crate::faces::{data, gateway, html, sites, soap};
@@ -59,11 +60,15 @@ where
     };
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
-    // The list of services has those that the caller may know of, and what one may have is one's own.
-    if !matches!(name, "" | QUOTA)
-        && let Err(fault) = host.authorise(&access(host, name, &parts, &principal))
-    {
+    let ogc = OgcResource::of(name);
+    // Lists have what the caller may know of, and one's quota and jobs are one's own.
+    let is_own = matches!(name, "" | QUOTA) || ogc.is_some_and(|it| it.service().is_none());
+    if !is_own && let Err(fault) = host.authorise(&access(host, name, &parts, &principal)) {
         return denied(host, &parts, &body, &fault);
+    }
+    if let Some(resource) = ogc {
+        let body = Incoming::new(body, &host.settings);
+        return Box::pin(ogc::answer(host, resource, &parts, body, &principal)).await;
     }
     if let Some(place) = data::DataResource::of(name) {
         let mut body = Incoming::new(body, &host.settings);
@@ -165,6 +170,9 @@ fn access<'a>(host: &Host, name: &'a str, asked: &Parts, principal: &'a Principa
         let (service, operation) = (sites::SITES, at.site);
         return Access { principal, service, operation, action: Action::Register };
     }
+    if let Some(service) = OgcResource::of(name).and_then(|resource| resource.service()) {
+        return Access { principal, service, operation: "", action: Action::Describe };
+    }
     let (service, action) = match data::DataResource::of(name) {
         Some(place) => place.access(&asked.method),
         None if site.is_some() => (sites::SITES, Action::Pass),
@@ -216,7 +224,9 @@ fn is_of_service<B>(host: &Host, request: &Request<B>) -> bool {
 
 /// The service that a request is for, or another first segment of its path.
 pub(super) fn service_of<'r, B>(host: &Host, request: &'r Request<B>) -> &'r str {
-    below(host, request.uri().path()).split('/').next().unwrap_or_default()
+    let path = below(host, request.uri().path());
+    let of_process = OgcResource::of(path).and_then(|resource| resource.service());
+    of_process.or_else(|| path.split('/').next()).unwrap_or_default()
 }
 
 /// The answer to a request of which it is not known who sent it, or who may not send it, or that is not taken any more:
@@ -227,6 +237,8 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
         data::problem::reply(fault, &asked.headers)
     } else if DomainResource::of(name).is_some() {
         refused_page(host, fault)
+    } else if OgcResource::of(name).is_some() {
+        ogc::refused(fault)
     } else if asked.method == Method::POST {
         refused(asked, None, fault)
     } else {
@@ -276,7 +288,7 @@ fn describe(entry: &ServiceEntry, query: &str) -> HttpResponse {
 }
 
 /// What is wrong with a message's content coding.
-fn content_coding(headers: &HeaderMap) -> Option<Fault> {
+pub(crate) fn content_coding(headers: &HeaderMap) -> Option<Fault> {
     let coding = headers.get(header::CONTENT_ENCODING)?;
     let message = || format!("content coding {coding:?} is not taken; send the message plain");
     let is_plain = coding.as_bytes().eq_ignore_ascii_case(b"identity");

@@ -155,7 +155,7 @@ fn check(url: &Url) -> Result<(), TransferError> {
 fn follows(status: StatusCode, method: &Method) -> bool {
     match status.as_u16() {
         307 | 308 => true,
-        // Others turn a PUT into a GET.
+        // Others turn a PUT or POST into a GET.
         301..=303 => matches!(*method, Method::GET | Method::HEAD),
         _ => false,
     }

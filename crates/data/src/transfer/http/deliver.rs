@@ -1,4 +1,4 @@
-//! Delivery: PUT.
+//! Delivery: PUT, or POST of what is not to be stored.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -42,7 +42,8 @@ pub(super) async fn deliver(
         parcel.progress.set(0);
         Ok(SizedBody::new(pieces(&parcel.payload)?, len, parcel.progress.clone()))
     };
-    let answer = asking.ask(to, &HttpRequest { method: Method::PUT, headers, body: &body }).await?;
+    let method = if parcel.posts { Method::POST } else { Method::PUT };
+    let answer = asking.ask(to, &HttpRequest { method, headers, body: &body }).await?;
     if !answer.response.status().is_success() {
         return Err(refused(answer).await);
     }

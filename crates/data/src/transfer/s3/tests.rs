@@ -115,6 +115,7 @@ fn parcel(payload: Payload, digest: Option<Digest>) -> Delivery {
         media_type: "model/mesh".to_owned(),
         digest,
         subject: String::new(),
+        posts: false,
         progress: Progress::default(),
     }
 }

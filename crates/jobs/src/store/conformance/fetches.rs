@@ -105,7 +105,7 @@ pub(super) fn fetching_is_no_running(store: &Bed) {
     assert_eq!(submit(store, &bounded(3)), Submission::Accepted);
     let fetching = Filter {
         owner: Principal::named("ann"),
-        service: "s".to_owned(),
+        services: vec!["s".to_owned()],
         state: Some(JobState::Fetching),
         after: None,
         limit: 9,

@@ -50,7 +50,7 @@ pub(super) fn lists(store: &Bed) {
     };
     let filter = Filter {
         owner: Principal::anonymous(),
-        service: "s".to_owned(),
+        services: vec!["s".to_owned()],
         state: None,
         after: None,
         limit: 2,
@@ -58,6 +58,11 @@ pub(super) fn lists(store: &Bed) {
     assert_eq!(ids(filter.clone()), [number(5), number(4)]);
     assert_eq!(ids(Filter { after: Some(number(4)), ..filter.clone() }), [number(3), number(2)]);
     assert_eq!(ids(Filter { after: Some(number(99)), ..filter.clone() }), []);
+    let several = || ["s", "other", "none"].map(str::to_owned).to_vec();
+    let both = Filter { services: several(), ..filter.clone() };
+    assert_eq!(ids(both.clone()), [number(6), number(5)]);
+    assert_eq!(ids(Filter { after: Some(number(6)), ..both }), [number(5), number(4)]);
+    assert_eq!(ids(Filter { services: Vec::new(), ..filter.clone() }), []);
     claim(store, "h", 0);
     let running = Filter { state: Some(JobState::Running), ..filter.clone() };
     assert_eq!(ids(running), [number(2), number(1)]);

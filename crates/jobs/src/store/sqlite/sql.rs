@@ -314,20 +314,27 @@ impl Transaction for Sql<'_> {
                 number
             }
         };
-        self.rows(
-            &format!(
-                "{RECORD} WHERE owner = ?1 AND service = ?2 AND number < ?3
-                 AND (?4 IS NULL OR state = ?4) ORDER BY number DESC LIMIT ?5"
-            ),
-            params![
-                filter.owner.as_str(),
-                filter.service,
-                below,
-                filter.state.map(JobState::name),
-                i64::try_from(filter.limit).unwrap_or(i64::MAX),
-            ],
-            record,
-        )
+        let mut numbers: Vec<i64> = Vec::new();
+        for service in &filter.services {
+            numbers.extend(self.rows(
+                "SELECT number FROM jobs WHERE owner = ?1 AND service = ?2 AND number < ?3
+                 AND (?4 IS NULL OR state = ?4) ORDER BY number DESC LIMIT ?5",
+                params![
+                    filter.owner.as_str(),
+                    service,
+                    below,
+                    filter.state.map(JobState::name),
+                    i64::try_from(filter.limit).unwrap_or(i64::MAX),
+                ],
+                |row| row.get::<_, i64>(0),
+            )?);
+        }
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        numbers.dedup();
+        numbers.truncate(filter.limit);
+        let sql = format!("{RECORD} WHERE number = ?1");
+        let found = numbers.into_iter().map(|number| self.row(&sql, [number], record));
+        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
     fn remove(&mut self, job: JobId) -> Result<bool, StoreError> {

@@ -1,6 +1,6 @@
 //! Faults as answers of plain HTTP: a sentence, or a problem detail (RFC 9457) for programs.
 
-use fishplate_contract::Fault;
+use fishplate_contract::{Fault, LimitHit};
 use hyper::header::{self, HeaderMap};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -19,27 +19,46 @@ pub(crate) fn reply(fault: &Fault, asked: &HeaderMap) -> HttpResponse {
 pub(super) fn typed(
     fault: &Fault,
     kind: Option<&str>,
-    mut members: Map<String, Value>,
+    members: Map<String, Value>,
     asked: &HeaderMap,
 ) -> HttpResponse {
-    let status = status(Protocol::Http, fault.code);
-    let (content_type, body) = if wants_json(asked) || kind.is_some() {
-        let kind = kind.map_or_else(|| "about:blank".to_owned(), ToOwned::to_owned);
-        members.insert("type".to_owned(), json!(kind));
-        members.insert("title".to_owned(), json!(fault.code.name()));
-        members.insert("status".to_owned(), json!(status));
-        members.insert("detail".to_owned(), json!(fault.message));
-        members.insert("code".to_owned(), json!(fault.code.name()));
-        if let Some(limit) = &fault.limit {
-            let limit = json!({ "name": limit.name, "value": limit.value });
-            members.insert("limit".to_owned(), limit);
-        }
-        ("application/problem+json", format!("{}\n", Value::Object(members)))
-    } else {
-        let limit = fault.limit.as_ref();
-        let limit = limit.map(|limit| format!(" (limit {}: {})", limit.name, limit.value));
-        ("text/plain; charset=utf-8", format!("{fault}{}\n", limit.unwrap_or_default()))
-    };
+    if wants_json(asked) || kind.is_some() {
+        return in_json(Protocol::Http, fault, kind, members);
+    }
+    let limit = fault.limit.as_ref();
+    let limit = limit.map(|limit| format!(" (limit {}: {})", limit.name, limit.value));
+    let text = format!("{fault}{}\n", limit.unwrap_or_default());
+    told(Protocol::Http, fault, "text/plain; charset=utf-8", text)
+}
+
+/// A problem detail with the fault's own detail (docs/reference/faults.md) and further members.
+pub(crate) fn in_json(
+    protocol: Protocol,
+    fault: &Fault,
+    kind: Option<&str>,
+    mut members: Map<String, Value>,
+) -> HttpResponse {
+    let limit = |limit: &LimitHit| json!({ "name": limit.name, "value": limit.value });
+    let detail = [
+        ("type", Some(json!(kind.unwrap_or("about:blank")))),
+        ("title", Some(json!(fault.code.name()))),
+        ("status", Some(json!(status(protocol, fault.code)))),
+        ("detail", Some(json!(fault.message))),
+        ("code", Some(json!(fault.code.name()))),
+        ("parameter", fault.parameter.as_ref().map(|name| json!(name))),
+        ("limit", fault.limit.as_ref().map(limit)),
+        ("job", fault.job.map(|job| json!(job.to_string()))),
+        ("exitCode", fault.exit_code.map(|code| json!(code))),
+        ("signal", fault.signal.as_ref().map(|signal| json!(signal))),
+        ("stderr", fault.stderr.as_ref().map(|text| json!(text))),
+    ];
+    let detail = detail.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    members.extend(detail);
+    told(protocol, fault, "application/problem+json", format!("{}\n", Value::Object(members)))
+}
+
+fn told(protocol: Protocol, fault: &Fault, content_type: &str, body: String) -> HttpResponse {
+    let status = status(protocol, fault.code);
     let mut reply = Response::new(HttpBody::bytes(body));
     *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     put(&mut reply, header::CONTENT_TYPE, content_type);

@@ -335,7 +335,12 @@ proptest! {
         arrays in prop::sample::select(&[None, Some(ArrayForm::Binary), Some(ArrayForm::Elements)][..]),
         cut in 1usize..300,
     ) {
-        let options = CallOptions { key, session: session.map(SessionId::from_bytes), outputs };
+        let options = CallOptions {
+            key,
+            session: session.map(SessionId::from_bytes),
+            outputs,
+            note: None,
+        };
         for &packaging in Packaging::ALL {
             let form = RequestForm {
                 wrapper: QName::new(NS, "call"),

@@ -122,7 +122,8 @@ pub(super) fn moving() -> Arc<Plan> {
         form: "value".to_owned(),
         to: Some("mailto:ann@example.org".to_owned()),
     };
-    let answer = OutputChoices { session: None, choices: vec![choice("a"), choice("b")] };
+    let answer =
+        OutputChoices { choices: vec![choice("a"), choice("b")], ..OutputChoices::default() };
     Arc::new(Plan { inputs: vec![input("x"), input("y")], answer, ..Plan::clone(&plan()) })
 }
 

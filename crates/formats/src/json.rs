@@ -1,13 +1,14 @@
-//! Arrays as lists within lists: `[[1, 2], [3, 4]]`.
+//! Values as JSON: scalars as what JSON has for them, arrays as lists within lists, `[[1, 2], [3, 4]]`. Numbers that JSON
+//! does not have (`NaN`, `INF`, `-INF`) are strings.
 
-use fishplate_contract::{ElementType, lexical};
-use serde_json::Value;
+use fishplate_contract::{DataType, ElementType, lexical};
+use serde_json::{Value, json};
 
 /// Reads lists within lists, so deep as `rank` says: the shape, and the elements' bytes.
 ///
 /// # Errors
 /// What is wrong, and where.
-pub(super) fn parse(
+pub fn parse_array(
     element: ElementType,
     rank: usize,
     text: &str,
@@ -102,7 +103,7 @@ impl Reader<'_> {
 }
 
 /// An array's bytes as lists within lists, in one line.
-pub fn as_text(element: ElementType, shape: &[u64], bytes: &[u8]) -> String {
+pub fn array_as_text(element: ElementType, shape: &[u64], bytes: &[u8]) -> String {
     let mut text = String::new();
     push_text(element, shape, &mut bytes.chunks_exact(element.size()), &mut text);
     text
@@ -115,7 +116,9 @@ fn push_text<'b>(
     text: &mut String,
 ) {
     let Some((length, inner)) = shape.split_first() else {
-        text.push_str(&numbers.next().map_or_else(String::new, |number| lexical(element, number)));
+        text.push_str(
+            &numbers.next().map_or_else(String::new, |number| number_text(element, number)),
+        );
         return;
     };
     text.push('[');
@@ -128,8 +131,28 @@ fn push_text<'b>(
     text.push(']');
 }
 
-/// The same as JSON; numbers that JSON does not have are texts.
-pub fn as_json(element: ElementType, shape: &[u64], bytes: &[u8]) -> Value {
+/// A number or a truth value where JSON has one for it, else the text.
+pub fn scalar(text: &str, data_type: Option<&DataType>) -> Value {
+    let trimmed = lexical::trimmed(text);
+    let value = match data_type {
+        Some(DataType::Int | DataType::Long) => {
+            trimmed.parse::<i64>().ok().map(|number| json!(number))
+        }
+        Some(DataType::Float | DataType::Double) => {
+            lexical::number(trimmed).filter(|number| number.is_finite()).map(|number| json!(number))
+        }
+        Some(DataType::Bool) => match trimmed {
+            "true" | "1" => Some(json!(true)),
+            "false" | "0" => Some(json!(false)),
+            _ => None,
+        },
+        _ => None,
+    };
+    value.unwrap_or_else(|| json!(text))
+}
+
+/// An array's bytes as JSON.
+pub fn array_as_json(element: ElementType, shape: &[u64], bytes: &[u8]) -> Value {
     json_of(element, shape, &mut bytes.chunks_exact(element.size()))
 }
 
@@ -141,13 +164,13 @@ fn json_of<'b>(
     match shape.split_first() {
         Some((length, inner)) => (0..*length).map(|_| json_of(element, inner, numbers)).collect(),
         None => {
-            let text = numbers.next().map_or_else(String::new, |it| lexical(element, it));
+            let text = numbers.next().map_or_else(String::new, |it| number_text(element, it));
             serde_json::from_str(&text).unwrap_or(Value::String(text))
         }
     }
 }
 
-fn lexical(element: ElementType, number: &[u8]) -> String {
+fn number_text(element: ElementType, number: &[u8]) -> String {
     let mut text = Vec::new();
     element.print(number, &mut text);
     String::from_utf8_lossy(&text).into_owned()
@@ -183,17 +206,28 @@ mod tests {
                 "[INF, -INF]",
             ),
         ] {
-            let read = parse(ElementType::Float, rank, text);
+            let read = parse_array(ElementType::Float, rank, text);
             assert_eq!(read, Ok((shape.clone(), numbers.clone())), "{text}");
-            assert_eq!(as_text(ElementType::Float, &shape, &numbers), printed);
+            assert_eq!(array_as_text(ElementType::Float, &shape, &numbers), printed);
         }
-        let json = as_json(ElementType::Float, &[2, 1], &floats(&[0.1, f32::NAN]));
-        assert_eq!(json, serde_json::json!([[0.1], ["NaN"]]));
+        let json = array_as_json(ElementType::Float, &[2, 1], &floats(&[0.1, f32::NAN]));
+        assert_eq!(json, json!([[0.1], ["NaN"]]));
         let longs: Vec<u8> = [i64::MIN, i64::MAX].iter().flat_map(|it| it.to_le_bytes()).collect();
-        assert_eq!(
-            as_json(ElementType::Long, &[2], &longs),
-            serde_json::json!([i64::MIN, i64::MAX])
-        );
+        assert_eq!(array_as_json(ElementType::Long, &[2], &longs), json!([i64::MIN, i64::MAX]));
+    }
+
+    #[test]
+    fn scalars_are_json_where_json_has_them_and_text_where_not() {
+        for (text, data_type, expected) in [
+            ("3", DataType::Int, json!(3)),
+            ("+007", DataType::Long, json!(7)),
+            ("1.50e0", DataType::Double, json!(1.5)),
+            ("INF", DataType::Double, json!("INF")),
+            ("1", DataType::Bool, json!(true)),
+            ("3", DataType::String, json!("3")),
+        ] {
+            assert_eq!(scalar(text, Some(&data_type)), expected);
+        }
     }
 
     #[test]
@@ -208,7 +242,11 @@ mod tests {
             (1, "[1", "character 3: `,` or `]` is missing"),
             (1, "[1] 2", "character 5: something follows the last bracket"),
         ] {
-            assert_eq!(parse(ElementType::Int, rank, text), Err(message.to_owned()), "{text}");
+            assert_eq!(
+                parse_array(ElementType::Int, rank, text),
+                Err(message.to_owned()),
+                "{text}"
+            );
         }
     }
 }

@@ -1,0 +1,206 @@
+//! Jobs of a caller: their status, their log, their results, and their end.
+
+use std::sync::Arc;
+
+use fishplate_contract::{
+    Argument, CallOptions, Fault, FaultCode, JobId, JobReport, JobState, LogPage, Principal, Verb,
+};
+use fishplate_jobs::engine::OwnJob;
+use serde_json::{Value, json};
+
+use super::address::ProcessId;
+use super::links::{self, EXCEPTIONS, LOG, Link, PROCESSES, RESULTS};
+use super::process::Process;
+use crate::dispatch::report::date_time;
+use crate::dispatch::request::Reply;
+use crate::host::{Host, ServiceEntry};
+use crate::memory::MemoryReservation;
+
+/// A job of the caller, and the service that it is of.
+pub(super) struct CallersJob<'h> {
+    pub(super) host: &'h Host,
+    pub(super) caller: &'h Principal,
+    pub(super) entry: &'h Arc<ServiceEntry>,
+    pub(super) job: OwnJob,
+}
+
+impl<'h> CallersJob<'h> {
+    /// The job of that ID.
+    ///
+    /// # Errors
+    /// `NoSuchJob`, also if its service is not here any more.
+    pub(super) async fn find(
+        host: &'h Host,
+        caller: &'h Principal,
+        id: &str,
+    ) -> Result<Self, Fault> {
+        let id = id.parse::<JobId>().map_err(|error| {
+            let shown = fishplate_contract::lexical::shortened(id);
+            Fault::new(FaultCode::NoSuchJob, format!("there is no job {shown:?}: {error}"))
+        })?;
+        let job = host.engine.own_job(caller, id).await?;
+        match host.service(&job.service) {
+            Some(entry) => Ok(Self { host, caller, entry, job }),
+            None => {
+                let what =
+                    format!("the service of job {id}, {}, is not here any more", job.service);
+                Err(Fault::new(FaultCode::NoSuchJob, what).job(id))
+            }
+        }
+    }
+
+    /// The process that it runs.
+    ///
+    /// # Errors
+    /// `UnknownOperation`, if it is not here any more.
+    pub(super) fn process(&self) -> Result<Process<'h>, Fault> {
+        let (service, operation) = (&*self.job.service, &*self.job.operation);
+        Process::find(self.host, ProcessId { service, operation })
+    }
+
+    /// Asks for something about it.
+    pub(super) async fn ask(
+        &self,
+        verb: Verb,
+        more: Vec<Argument>,
+        memory: &mut MemoryReservation,
+    ) -> Result<Reply, Fault> {
+        let mut arguments = vec![Argument::text("job", self.job.id.to_string())];
+        arguments.extend(more);
+        let operation = if verb == Verb::Results { &*self.job.operation } else { "" };
+        let options = CallOptions::default();
+        super::handle::ask(
+            self.host,
+            self.entry,
+            (verb, operation),
+            arguments,
+            options,
+            self.caller,
+            memory,
+        )
+        .await
+    }
+
+    async fn about(&self, verb: Verb, more: Vec<Argument>) -> Result<Reply, Fault> {
+        self.ask(verb, more, &mut MemoryReservation::default()).await
+    }
+
+    /// How it stands (`statusInfo.yaml`).
+    pub(super) async fn status(&self) -> Result<(Value, Vec<Link>), Fault> {
+        match self.about(Verb::Status, Vec::new()).await? {
+            Reply::Status(report) => Ok(status(self.host, &report)),
+            _ => Err(unlike(Verb::Status)),
+        }
+    }
+
+    /// A piece of its log.
+    pub(super) async fn log(&self, stream: &str, offset: u64) -> Result<LogPage, Fault> {
+        let more =
+            vec![Argument::text("stream", stream), Argument::text("offset", offset.to_string())];
+        match self.about(Verb::Log, more).await? {
+            Reply::Log(page) => Ok(page),
+            _ => Err(unlike(Verb::Log)),
+        }
+    }
+
+    /// Ends it if it has not ended, else forgets it.
+    pub(super) async fn dismiss(&self) -> Result<(Value, Vec<Link>), Fault> {
+        let verb = if self.job.is_final { Verb::Remove } else { Verb::Kill };
+        let message = match self.about(verb, Vec::new()).await? {
+            Reply::Killed(killed) => killed.message,
+            Reply::Removed => "the job and its results were removed".to_owned(),
+            _ => return Err(unlike(verb)),
+        };
+        let mut told = brief(&self.job, "dismissed", &message);
+        told["progress"] = json!(0);
+        Ok((told, vec![Link::new(self.host, "/jobs", "up", "Jobs")]))
+    }
+}
+
+fn unlike(verb: Verb) -> Fault {
+    Fault::new(FaultCode::Internal, format!("{verb:?} gave what another verb gives"))
+}
+
+/// What is told of a job that was not asked how it stands.
+pub(super) fn brief(job: &OwnJob, status: &str, message: &str) -> Value {
+    json!({
+        "jobID": job.id.to_string(),
+        "processID": process(&job.service, &job.operation),
+        "type": "process",
+        "status": status,
+        "message": message,
+    })
+}
+
+fn process(service: &str, operation: &str) -> String {
+    ProcessId { service, operation }.to_string()
+}
+
+/// The word of the standard for a state (`statusCode.yaml`).
+pub(super) fn status_code(state: JobState) -> &'static str {
+    match state {
+        JobState::Fetching | JobState::Queued => "accepted",
+        JobState::Running => "running",
+        JobState::Done => "successful",
+        JobState::Failed | JobState::Unknown => "failed",
+        JobState::Killed => "dismissed",
+    }
+}
+
+/// Links of a job whose status is this.
+pub(super) fn job_links(host: &Host, id: JobId, status: &str) -> Vec<Link> {
+    let path = format!("/jobs/{id}");
+    let mut links = vec![
+        Link::new(host, &path, "self", "The job"),
+        Link::new(host, "/jobs", "up", "Jobs"),
+        Link::new(host, &format!("{path}/log"), LOG, "What its program wrote"),
+    ];
+    let results = format!("{path}/results");
+    match status {
+        "successful" => links.push(Link::new(host, &results, RESULTS, "The results")),
+        "failed" => links.push(Link::new(host, &results, EXCEPTIONS, "Why it failed")),
+        _ => {}
+    }
+    links
+}
+
+/// How a job stands, as it is told.
+pub(super) fn status(host: &Host, report: &JobReport) -> (Value, Vec<Link>) {
+    let code = status_code(report.state);
+    let process = process(&report.service, &report.operation);
+    let updated = report.ended.or(report.started).unwrap_or(report.submitted);
+    let mut told = json!({
+        "jobID": report.id.to_string(),
+        "processID": process,
+        "type": "process",
+        "status": code,
+        "created": date_time(report.submitted),
+        "updated": date_time(updated),
+    });
+    if !report.message.is_empty() {
+        told["message"] = json!(report.message);
+    }
+    let moments = [("started", report.started), ("finished", report.ended)];
+    for (name, at) in moments.into_iter().filter_map(|(name, at)| Some((name, at?))) {
+        told[name] = json!(date_time(at));
+    }
+    let share = if report.state == JobState::Done { Some(1.0) } else { report.progress };
+    if let Some(share) = share {
+        told["progress"] = json!(percent(share));
+    }
+    let mut links = job_links(host, report.id, code);
+    links.push(Link::new(host, &format!("/processes/{process}"), PROCESSES, "The process"));
+    (told, links)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+fn percent(share: f64) -> u8 {
+    (share.clamp(0.0, 1.0) * 100.0) as u8
+}
+
+/// The same with its links in it, as it stands in a list.
+pub(super) fn listed(host: &Host, report: &JobReport) -> Value {
+    let (mut told, links) = status(host, report);
+    told["links"] = links::in_body(&links);
+    told
+}

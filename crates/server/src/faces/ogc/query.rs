@@ -1,0 +1,76 @@
+//! What stands behind the question mark of an address.
+
+use std::str::FromStr;
+
+use fishplate_contract::{Fault, FaultCode, lexical};
+use hyper::Method;
+use hyper::header::{self, HeaderMap};
+use hyper::http::request::Parts;
+use url::form_urlencoded;
+
+/// The parameters of a query.
+#[derive(Debug)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn of(asked: &Parts) -> Self {
+        let query = asked.uri.query().unwrap_or_default();
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// The value of a parameter; of several, the first.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter that may stand several times, or have several values between commas.
+    pub(super) fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
+        let named = self.0.iter().filter(move |(known, _)| known == name);
+        named.flat_map(|(_, value)| value.split(',')).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a parameter that is read.
+    ///
+    /// # Errors
+    /// `InvalidValue`, with what would be right.
+    pub(super) fn read<T: FromStr>(&self, name: &str, right: &str) -> Result<Option<T>, Fault> {
+        let read = |text: &str| text.parse().map_err(|_| invalid(name, text, right));
+        self.get(name).map(read).transpose()
+    }
+
+    /// How many of a list are wanted: at most `most`, even if more are asked for.
+    ///
+    /// # Errors
+    /// `InvalidValue`
+    pub(super) fn limit(&self, default: usize, most: usize) -> Result<usize, Fault> {
+        const RIGHT: &str = "a whole number from 1";
+        match self.read::<usize>("limit", RIGHT)? {
+            Some(0) => Err(invalid("limit", "0", RIGHT)),
+            limit => Ok(limit.unwrap_or(default).min(most)),
+        }
+    }
+}
+
+/// The fault of a parameter of a query.
+pub(super) fn invalid(name: &str, text: &str, right: &str) -> Fault {
+    let shown = lexical::shortened(text);
+    let what = format!("the query's parameter {name} is {right}; {shown:?} is not");
+    Fault::new(FaultCode::InvalidValue, what).parameter(name)
+}
+
+/// Whether somebody who reads wants a page: who asks for HTML and not for JSON, or with `f=html`.
+pub(super) fn wants_page(asked: &Parts) -> bool {
+    let read = matches!(asked.method, Method::GET | Method::HEAD);
+    let query = Query::of(asked);
+    let accepts = |media_type| accepts(&asked.headers, media_type);
+    read && match query.get("f") {
+        Some(format) => format == "html",
+        None => accepts("text/html") && !accepts("json"),
+    }
+}
+
+/// Whether `Accept` names a media type, or a part of one.
+pub(super) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let mut fields = headers.get_all(header::ACCEPT).iter();
+    fields.any(|field| field.to_str().is_ok_and(|text| text.contains(media_type)))
+}
