@@ -32,7 +32,7 @@ pub(super) fn of(parameter: &Parameter, dialect: Dialect, direction: Direction) 
     let mut schema = Map::new();
     match &parameter.data_type {
         DataType::Int => {
-            number(&mut schema, "integer", "int32", Some((i32::MIN.into(), i32::MAX.into())))
+            number(&mut schema, "integer", "int32", Some((i32::MIN.into(), i32::MAX.into())));
         }
         DataType::Long => number(&mut schema, "integer", "int64", Some((i64::MIN, i64::MAX))),
         DataType::Float => number(&mut schema, "number", "float", None),
@@ -68,7 +68,7 @@ pub(super) fn of(parameter: &Parameter, dialect: Dialect, direction: Direction) 
     }
     let is_real = matches!(parameter.data_type, DataType::Float | DataType::Double);
     if is_real && direction == Direction::Out {
-        or_none(Value::Object(schema))
+        or_none(&Value::Object(schema))
     } else {
         Value::Object(schema)
     }
@@ -129,7 +129,7 @@ fn array(of: &ArrayType, direction: Direction) -> Value {
 }
 
 /// A real number, or what JSON has no number for.
-fn or_none(number: Value) -> Value {
+fn or_none(number: &Value) -> Value {
     json!({ "anyOf": [number, { "type": "string", "enum": ["NaN", "INF", "-INF"] }] })
 }
 
