@@ -48,7 +48,7 @@ fn plan() -> Plan {
 
 fn work(key: Option<&str>, fingerprint: u64) -> JobRequest {
     JobRequest {
-        services: vec!["s".to_owned()],
+        service: "s".to_owned(),
         operation: "call".to_owned(),
         owner: Principal::anonymous(),
         key: key.map(str::to_owned),
@@ -370,8 +370,13 @@ async fn only_the_owner_sees_a_job() {
         assert_eq!(log.unwrap_err().code, FaultCode::NoSuchJob);
         let wrong_service = engine.running(&Principal::anonymous(), "t", job).await;
         assert_eq!(wrong_service.map_err(code), Err(FaultCode::NoSuchJob));
-        let filter =
-            Filter { owner: other, service: "s".to_owned(), state: None, after: None, limit: 10 };
+        let filter = Filter {
+            owner: other,
+            services: vec!["s".to_owned()],
+            state: None,
+            after: None,
+            limit: 10,
+        };
         assert_eq!(engine.jobs(&filter).await.unwrap(), (Vec::new(), false));
         assert_eq!(engine.running(&Principal::anonymous(), "s", job).await.map_err(code), Ok(true));
     }
