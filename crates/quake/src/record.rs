@@ -71,6 +71,12 @@ pub struct LoadSecond {
     pub latency: String,
     /// The same, without the correction.
     pub service: String,
+    /// How long refused requests waited for their refusal: a histogram likewise.
+    #[serde(default)]
+    pub refusal: String,
+    /// Answers that opened a session (`Set-Cookie`) which their client, keeping no cookies, will never use again.
+    #[serde(default)]
+    pub dropped_sessions: u64,
     /// Bytes sent and received.
     pub bytes: (u64, u64),
     /// The longest that a request began after its time because the agent was late, in microseconds.
