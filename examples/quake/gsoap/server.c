@@ -11,7 +11,7 @@
 static pthread_mutex_t accepting = PTHREAD_MUTEX_INITIALIZER;
 static SOAP_SOCKET listening;
 
-int q__add(struct soap *soap, long long x, long long y, long long *sum) {
+int q__add(struct soap *soap, LONG64 x, LONG64 y, LONG64 *sum) {
     (void)soap;
     *sum = x + y;
     return SOAP_OK;
