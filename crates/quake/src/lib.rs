@@ -9,6 +9,16 @@
 //!
 //! - [`experiment`]: what is to be done, a TOML file
 //! - [`record`]: what was seen, second by second; the files of a run
+//! - `random`: every random choice, from the experiment's seed
+//! - [`request`]: requests from templates and from a WSDL
+//! - `check`: whether an answer is right
+//! - [`load`]: requests sent, answers judged, seconds told
+//! - [`audit`]: what the server has done against what its clients saw
 
+pub mod audit;
+mod check;
 pub mod experiment;
+pub mod load;
+mod random;
 pub mod record;
+pub mod request;

@@ -30,6 +30,50 @@ pub struct Cell {
     pub repetition: u64,
 }
 
+/// What became of a request.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// As in [`Outcomes`], likewise all others.
+    Right,
+    /// Too late.
+    Late,
+    /// WRONG.
+    Wrong,
+    /// ERROR.
+    Error,
+    /// REFUSED.
+    Refused,
+    /// No connection.
+    Unreachable,
+    /// Broken before its end.
+    Broken,
+    /// No answer.
+    Unanswered,
+    /// Left by the client.
+    Abandoned,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Right,
+        Self::Late,
+        Self::Wrong,
+        Self::Error,
+        Self::Refused,
+        Self::Unreachable,
+        Self::Broken,
+        Self::Unanswered,
+        Self::Abandoned,
+    ];
+
+    /// In a word, as records write it.
+    pub fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
 /// What became of requests. Every request that was begun is in exactly one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Outcomes {
@@ -47,8 +91,47 @@ pub struct Outcomes {
     pub unreachable: u64,
     /// The connection broke before the answer's end.
     pub broken: u64,
-    /// No answer within ten deadlines; the client went on.
+    /// No answer within ten deadlines; the client went on. At the end of the load, none within one.
     pub unanswered: u64,
+    /// Sent in part only, as the experiment says (a half request): it tells nothing of the server.
+    #[serde(default)]
+    pub abandoned: u64,
+}
+
+impl Outcomes {
+    /// How many had this outcome.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        let mut counts = *self;
+        *counts.count_mut(outcome)
+    }
+
+    /// The same, to be changed.
+    pub fn count_mut(&mut self, outcome: Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::Right => &mut self.right,
+            Outcome::Late => &mut self.late,
+            Outcome::Wrong => &mut self.wrong,
+            Outcome::Error => &mut self.error,
+            Outcome::Refused => &mut self.refused,
+            Outcome::Unreachable => &mut self.unreachable,
+            Outcome::Broken => &mut self.broken,
+            Outcome::Unanswered => &mut self.unanswered,
+            Outcome::Abandoned => &mut self.abandoned,
+        }
+    }
+
+    /// All that ended.
+    pub fn total(&self) -> u64 {
+        Outcome::ALL.iter().map(|outcome| self.count(*outcome)).sum()
+    }
+}
+
+impl std::ops::AddAssign for Outcomes {
+    fn add_assign(&mut self, other: Self) {
+        for outcome in Outcome::ALL {
+            *self.count_mut(outcome) += other.count(outcome);
+        }
+    }
 }
 
 /// A second of an agent's load. `latency` counts from when a request should have begun (coordinated omission
