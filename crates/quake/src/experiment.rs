@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::statistics::ageing::Criteria;
+
 /// An experiment: systems in their configurations (cells), each loaded, disturbed and judged.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -46,6 +48,9 @@ pub struct Experiment {
     pub watchdog: Watchdog,
     /// Whether what the server holds at the end agrees with what its clients saw.
     pub audit: Option<Audit>,
+    /// Which growth is a leak.
+    #[serde(default)]
+    pub verdict: Criteria,
 }
 
 fn one() -> u64 {

@@ -9,6 +9,17 @@
 //!
 //! - [`experiment`]: what is to be done, a TOML file
 //! - [`record`]: what was seen, second by second; the files of a run
+//! - [`figures`]: what that comes to, cell by cell
+//! - [`statistics`]: whether something is used up, within 95 %
+//! - [`verdict`]: what can be said of a system, and what can't
+//! - [`report`]: the page, the tables, the comparison of two runs
+//! - [`live`]: the picture while it runs
 
 pub mod experiment;
+pub mod figures;
+pub mod live;
 pub mod record;
+pub mod report;
+pub mod statistics;
+pub mod verdict;
+mod words;
