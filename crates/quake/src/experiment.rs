@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use read::{ExperimentError, Flaw};
 pub use sweep::SweepError;
 pub use words::{UnknownWord, fill};
+use crate::statistics::ageing::Criteria;
 
 /// An experiment: systems in their configurations (cells), each loaded, disturbed and judged.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -67,6 +68,9 @@ pub struct Experiment {
     /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
     #[serde(skip)]
     pub here: PathBuf,
+    /// Which growth is a leak.
+    #[serde(default)]
+    pub verdict: Criteria,
 }
 
 fn one() -> u64 {

@@ -12,12 +12,20 @@
 //!     requests.bin           what became of each request, for audits
 //!     log/PROCESS            what processes of the system wrote
 //!     outcome.json           [`CellOutcome`]; it is there when the cell is complete, and not before
-//! report.html, results.csv, results.json
+//! report.html, results.csv, series.csv, results.json
 //! ```
 //!
-//! Times are seconds since the common start of the cell, by the manager's clock.
+//! Times are seconds since the common start of the cell, by the manager's clock. [`RunDirectory`] reads and writes
+//! the files, [`MergedSecond`] adds up what agents saw, [`histogram`] is the text that histograms have in them.
+
+mod directory;
+pub mod histogram;
+mod merged;
 
 use std::collections::BTreeMap;
+
+pub use directory::{CellDirectory, CellWriter, Lines, RecordError, RunDirectory};
+pub use merged::{MergedSecond, Quantiles};
 
 use serde::{Deserialize, Serialize};
 
@@ -208,6 +216,13 @@ pub struct ProcessSample {
     pub descriptors: u64,
     /// Processor time in this second, in microseconds.
     pub processor: u64,
+}
+
+impl ProcessSample {
+    /// The memory that it answers for, in bytes: proportional if that could be read, else resident.
+    pub fn memory(&self) -> u64 {
+        self.proportional.unwrap_or(self.resident)
+    }
 }
 
 /// Something that happened.

@@ -165,6 +165,8 @@ struct Load {
     closing: Cell<bool>,
     /// How many requests of a closed loop were begun.
     taken: Cell<u64>,
+    /// How many clients have something to do.
+    busy: Cell<u32>,
     /// What each client has under way.
     under_way: RefCell<Vec<Option<UnderWay>>>,
     /// Clients of an open loop that have nothing to do, and since when.
@@ -203,6 +205,7 @@ impl Load {
             tally: RefCell::new(tally),
             closing: Cell::new(false),
             taken: Cell::new(0),
+            busy: Cell::new(0),
             under_way: RefCell::default(),
             idle: RefCell::default(),
             freed: Notify::new(),
@@ -289,7 +292,9 @@ impl Load {
         let mut random = Random::new(self.plan.seed, Stream::Think(client.number));
         let mut due = Instant::now();
         while let Some(number) = self.take() {
+            self.take_on();
             let outcome = self.request(&mut client, number, due, due).await;
+            self.free();
             if matches!(outcome, None | Some(Outcome::Unreachable)) {
                 sleep(PAUSE).await;
             }
@@ -334,10 +339,11 @@ impl Load {
                 None => self.tally.borrow_mut().hold_back(Instant::now(), None),
                 Some((mut client, since)) => {
                     let load = Rc::clone(self);
+                    load.take_on();
                     spawn_local(async move {
                         load.request(&mut client, arrival.number, due, since.max(due)).await;
                         load.idle.borrow_mut().push_back((client, Instant::now()));
-                        load.freed.notify_one();
+                        load.free();
                     });
                 }
             }
@@ -375,7 +381,6 @@ impl Load {
         self.under_way.borrow_mut()[place] = Some(UnderWay { request, operation, due, began });
         let performed = client.perform(&self.prepared, operation, request, &mut random).await;
         self.under_way.borrow_mut()[place] = None;
-        self.freed.notify_one();
         match performed {
             Ok(ended) => {
                 let outcome = ended.outcome;
@@ -401,9 +406,20 @@ impl Load {
         self.failed.notify_one();
     }
 
-    /// Waits until no request is under way.
+    /// A client has something to do.
+    fn take_on(&self) {
+        self.busy.set(self.busy.get() + 1);
+    }
+
+    /// It has done it.
+    fn free(&self) {
+        self.busy.set(self.busy.get() - 1);
+        self.freed.notify_one();
+    }
+
+    /// Waits until no client has anything to do.
     async fn all_ended(&self) {
-        while self.under_way.borrow().iter().any(Option::is_some) {
+        while self.busy.get() > 0 {
             self.freed.notified().await;
         }
     }

@@ -73,6 +73,7 @@ fn above(seconds: &[LoadSecond], of: fn(&LoadSecond) -> &String, time: Duration)
 }
 
 const PATIENT: &str = "clients = 2\nrequests = 6\ndeadline = \"60s\"";
+const LATE: &str = "clients = 6\nrequests = 6\ndeadline = \"200ms\"";
 const HASTY: &str = "clients = 2\nrequests = 6\ndeadline = \"10ms\"";
 
 #[tokio::test]
@@ -84,7 +85,7 @@ async fn every_outcome_is_told_from_the_others() {
         ("/chunked", PATIENT, "", Outcome::Right),
         ("/until-close", PATIENT, "", Outcome::Right),
         ("/right", PATIENT, "expect = { element = { n = \"{request}\" } }", Outcome::Right),
-        ("/slow/100", HASTY, "", Outcome::Late),
+        ("/slow/300", LATE, "", Outcome::Late),
         ("/right", PATIENT, "expect = { element = { n = \"x\" } }", Outcome::Wrong),
         ("/fault/200", PATIENT, "", Outcome::Error),
         ("/fault/500", PATIENT, "", Outcome::Error),
@@ -261,7 +262,7 @@ async fn tls_is_spoken_to_whom_the_experiment_trusts() {
     let (end, seconds) = load(&plan(&server, "/right", workload, "").await).await;
     assert_eq!((end.outcomes.right, server.connections()), (10, 2), "{seconds:?}");
     let mut other = plan(&server, "/right", workload, "").await;
-    other.ca = Some(Server::start_with_tls().await.ca);
+    other.ca = Some(Server::start_with_tls().await.ca.clone());
     let (end, seconds) = load(&other).await;
     assert_eq!(end.outcomes.unreachable, 10, "{seconds:?}");
 }

@@ -21,7 +21,7 @@ use memchr::memmem;
 
 use super::outgoing::Outgoing;
 use super::template::{RequestId, Template, TemplateError};
-use crate::experiment::words::{TextPiece, pieces};
+use crate::experiment::fill;
 use crate::random::{Random, Stream};
 
 /// Bytes of a file that is generated.
@@ -110,7 +110,14 @@ impl WsdlRequests<'_> {
                 ArgumentWord::Value { name, text } => {
                     *text = self.mark(name, text, &mut changing)?;
                 }
-                ArgumentWord::File { path, .. } => *path = self.here.join(&*path),
+                ArgumentWord::File { name, path } => {
+                    let path_text = path.to_string_lossy();
+                    let filled = fill(&path_text, self.values).map_err(|unknown| {
+                        let (name, source) = (name.clone(), unknown.into());
+                        WsdlRequestError::Template { name, source }
+                    })?;
+                    *path = self.here.join(filled);
+                }
                 _ => {}
             }
         }
@@ -128,9 +135,9 @@ impl WsdlRequests<'_> {
         Ok(WsdlRequest { body, content_type, action: packed.soap_action })
     }
 
-    /// The words, matrix words in them filled, and more for required inputs that are not named.
+    /// The words, and more for required inputs that are not named.
     fn with_generated(&self, described: &DescribedOperation, words: &[String]) -> Vec<String> {
-        let mut all: Vec<String> = words.iter().map(|word| self.filled(word)).collect();
+        let mut all = words.to_vec();
         let named = |name: &str| {
             let name_of = |word: &String| word.split(['=', ':', '@']).next() == Some(name);
             words.iter().any(name_of)
@@ -142,18 +149,6 @@ impl WsdlRequests<'_> {
             Some(format!("{}={value}", input.name))
         }));
         all
-    }
-
-    /// A text in which words of the matrix are filled, and those of templates are not yet.
-    fn filled(&self, text: &str) -> String {
-        let filled = pieces(text.as_bytes()).into_iter().map(|piece| match piece {
-            TextPiece::Literal(text) => String::from_utf8_lossy(text).into_owned(),
-            TextPiece::Word(word) => match self.values.get(word) {
-                Some(value) => value.clone(),
-                None => format!("{{{word}}}"),
-            },
-        });
-        filled.collect()
     }
 
     /// A text as it is sent, or the mark in its place if something in it changes.
