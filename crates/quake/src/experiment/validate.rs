@@ -13,6 +13,7 @@ use super::cells::is_port;
 use super::sweep::is_path;
 use super::words::{TextPiece, UnknownWord, is_name, pieces};
 use super::{Arrivals, Expect, Experiment, Flaw, Operation, Resource, Workload};
+use crate::record::Cell;
 
 /// Words that are filled beside those of the matrix, and the ports.
 const WORDS: [&str; 3] = ["port", "directory", "here"];
