@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fishplate_quake::experiment::System;
 use fishplate_quake::probe::{self, Ask, Probe};
+use fishplate_quake::record::Happening;
 use fishplate_quake::system::{Happened, SystemUnderTest};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -48,6 +49,16 @@ impl Bed {
         let system =
             SystemUnderTest::new(system, directory.path(), &helpers(), probe, happenings).unwrap();
         Self { system: Arc::new(system), address, happened, directory }
+    }
+
+    /// How a process ended: its exit code, its signal, whether that was for want of memory.
+    pub(crate) async fn ending(&mut self) -> (Option<i32>, Option<i32>, bool) {
+        loop {
+            let happened = self.happened.recv().await.expect("an end");
+            if let Happening::Ended { code, signal, out_of_memory, .. } = happened.what {
+                return (code, signal, out_of_memory);
+            }
+        }
     }
 
     /// The fixture goes on in this mode.

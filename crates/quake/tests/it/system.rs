@@ -1,7 +1,7 @@
 //! Processes of a system under test: started, stopped, and gone with who started them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use fishplate_quake::record::Happening;
 use fishplate_quake::system::{SERVER, SystemError};
 
 use crate::fixture::{Bed, free_address};
+use crate::skipped::skipped;
 use crate::{lives, number_in, wait_until};
 
 /// Where a test's own agent works.
@@ -101,6 +102,51 @@ async fn what_has_left_outlives_a_restart_and_not_the_agent() {
     drop(directory);
 }
 
+/// A control group with 32 MiB of memory; it goes when it is empty.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    fn new() -> Option<Self> {
+        let name = format!("quake-{}", std::process::id());
+        for (parent, limit) in [
+            ("/sys/fs/cgroup", "memory.max"),
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        ] {
+            let group = Path::new(parent).join(&name);
+            if fs::create_dir(&group).is_err() {
+                continue;
+            }
+            if group.join(limit).exists() && fs::write(group.join(limit), "32M").is_ok() {
+                return Some(Self(group));
+            }
+            let _ = fs::remove_dir(&group);
+        }
+        skipped("cgroups", "no control group of memory can be made");
+        None
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        wait_until("the group is empty", || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_the_kernel_kills_for_want_of_memory_is_told_from_one_that_we_kill() {
+    let Some(group) = MemoryGroup::new() else { return };
+    let mut bed = script(&format!(
+        "echo $$ > {}/cgroup.procs; exec python3 -c 'bytes(bytearray(200 << 20))'",
+        group.0.display()
+    ));
+    let _ = bed.system.start().await;
+    assert_eq!(bed.ending().await, (None, Some(9), true));
+    let mut bed = script("exec sleep 1000");
+    let _ = bed.system.start().await;
+    bed.system.signal(SERVER, 9).await.unwrap();
+    assert_eq!(bed.ending().await, (None, Some(9), false));
+}
+
 /// An agent in a process of its own, that starts a process which leaves another behind.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "what another test starts, and kills"]
@@ -121,7 +167,7 @@ pub(crate) fn child(test: &str, place: &Path) -> Child {
 }
 
 /// Where a child was told to work.
-pub(crate) fn place() -> std::path::PathBuf {
+pub(crate) fn place() -> PathBuf {
     std::env::var_os(PLACE).expect("a child's place").into()
 }
 
