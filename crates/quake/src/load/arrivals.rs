@@ -136,8 +136,7 @@ impl Iterator for Schedule {
             self.at = self.draw();
             let number = self.drawn;
             self.drawn += 1;
-            // NaN would end it too.
-            if number >= self.requests || !(self.at < self.duration) {
+            if number >= self.requests || self.at >= self.duration {
                 return None;
             }
             if number % self.agents == self.agent {

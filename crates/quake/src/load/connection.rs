@@ -79,7 +79,8 @@ impl Connection {
         rate: Option<u64>,
     ) -> Result<Duration, Broken> {
         let mut sending = Sending { sent: 0, end, flushed: false, failed: None };
-        let most = rate.map_or(READ, |rate| (rate / 10).clamp(1, READ as u64) as usize);
+        let most =
+            rate.map_or(READ, |rate| usize::try_from(rate / 10).unwrap_or(READ).clamp(1, READ));
         let mut pace = rate.map(Pace::new);
         loop {
             if poll_fn(|context| self.poll_step(context, outgoing, &mut sending, answer, most))

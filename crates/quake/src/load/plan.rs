@@ -238,7 +238,7 @@ impl Preparation<'_> {
                     std::fs::read(&path).map_err(|source| PlanError::File { path, source })?;
                 planned.body = Some(self.template(operation, &text)?);
             }
-            None => self.from_wsdl(operation, &mut planned).await?,
+            None => self.describe(operation, &mut planned).await?,
         }
         Ok(planned)
     }
@@ -276,7 +276,8 @@ impl Preparation<'_> {
         })
     }
 
-    async fn from_wsdl(
+    /// Has the WSDL say what is sent.
+    async fn describe(
         &self,
         operation: &Operation,
         planned: &mut PlannedOperation,
