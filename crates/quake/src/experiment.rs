@@ -2,7 +2,18 @@
 //!
 //! Words in braces (`{port}`, `{heap}`) are filled when a cell begins: the matrix's value of that name, a free
 //! port (`{port}`; `{port:NAME}` for further ones), the cell's own directory (`{directory}`), the folder of the
-//! experiment's file (`{here}`). They stand in `[system]`, `[audit]`, checkers and addresses.
+//! experiment's file (`{here}`). They stand in `[system]`, `[audit]`, checkers, addresses, templates and arguments.
+//! `{{port}` is the word itself; a brace that begins no word is a brace.
+//!
+//! - `read`: a file, and what is wrong with it, with its line
+//! - `validate`: what has to be so beyond its syntax
+//! - `words`: words in braces
+//! - `cells`: the matrix, combination by combination
+
+mod cells;
+mod read;
+mod validate;
+pub(crate) mod words;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +22,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::ageing::Criteria;
+pub use read::{ExperimentError, Flaw};
+pub use words::{UnknownWord, fill};
 
 /// An experiment: systems in their configurations (cells), each loaded, disturbed and judged.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -51,6 +64,9 @@ pub struct Experiment {
     /// Which growth is a leak.
     #[serde(default)]
     pub verdict: Criteria,
+    /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
+    #[serde(skip)]
+    pub here: PathBuf,
 }
 
 fn one() -> u64 {
@@ -172,6 +188,26 @@ fn deadline() -> Duration {
     Duration::from_secs(10)
 }
 
+impl Workload {
+    /// So many clients in a closed loop that nothing ends, and all else by default.
+    pub(crate) fn of(clients: u32) -> Self {
+        Self {
+            clients,
+            arrivals: Arrivals::Closed,
+            think: ThinkTime::default(),
+            requests: None,
+            duration: None,
+            warm_up: 0,
+            deadline: deadline(),
+            keep_alive: yes(),
+            cookies: false,
+            ca: None,
+            user: None,
+            token_file: None,
+        }
+    }
+}
+
 /// When requests are made; rates in requests a second over all agents.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(tag = "distribution", rename_all = "kebab-case", deny_unknown_fields)]
@@ -252,8 +288,9 @@ pub struct Operation {
     /// How often it is drawn beside the others.
     #[serde(default = "weight")]
     pub weight: f64,
-    /// A file that is the whole body of the request; `{request}`, `{client}`, `{random:LOW..HIGH}`, `{text:LENGTH}`
-    /// and `{file:PATH}` are filled for each. Without one the request is made from the WSDL.
+    /// A file that is the whole body of the request; `{request}` (its number), `{client}`, `{random:LOW..HIGH}`,
+    /// `{real:LOW..HIGH}`, `{flag}`, `{text:LENGTH}`, `{base64:LENGTH}`, `{choice:A|B}` and `{line:PATH}` (any line of a
+    /// file) are filled for each, `{file:PATH}` once. Without one the request is made from the WSDL.
     pub template: Option<PathBuf>,
     /// The template's `Content-Type`.
     #[serde(default = "text_xml")]
@@ -263,18 +300,19 @@ pub struct Operation {
     pub action: String,
     /// Where its requests go, if not to the system's URL.
     pub url: Option<String>,
-    /// From the WSDL: the arguments as for `fishplate call` (`x=1`), with the braces of templates; a parameter that
-    /// is not named gets a random value of its type.
+    /// From the WSDL: the arguments as for `fishplate call` (`x=1`, `y:FILE`), with the braces of templates; a
+    /// required parameter that is not named gets a random value of its type.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// From the WSDL: `plain`, `mtom`, `swa`, `dime`.
+    /// From the WSDL: `xml`, `base64`, `mtom`, `swa`, `dime`; default `xml`.
     pub packaging: Option<String>,
     /// What a right answer is.
     #[serde(default)]
     pub expect: Expect,
     /// The answer is read no faster than this, in bytes a second (a slow reader).
     pub read_rate: Option<u64>,
-    /// Only this part of the request is sent, and the connection left (a half request), 0 to 1.
+    /// Only this part of the request is sent, 0 to 1 (a half request): the connection is left open until the server
+    /// closes it or the deadline has passed.
     pub send_part: Option<f64>,
 }
 
@@ -293,9 +331,9 @@ fn text_xml() -> String {
 pub struct Expect {
     /// The HTTP status; default 200.
     pub status: Option<u16>,
-    /// The body has this text; `{request}` and the like as in the request.
+    /// The body has this text; `{request}` and `{client}` as in the request.
     pub contains: Option<String>,
-    /// The text of the first element of this local name is this.
+    /// The text of the first element of this local name is this; likewise.
     #[serde(default)]
     pub element: BTreeMap<String, String>,
     /// The body's SHA-256, in hexadecimal digits.

@@ -9,17 +9,27 @@
 //!
 //! - [`experiment`]: what is to be done, a TOML file
 //! - [`record`]: what was seen, second by second; the files of a run
+//! - `random`: every random choice, from the experiment's seed
+//! - [`request`]: requests from templates and from a WSDL
+//! - `check`: whether an answer is right
+//! - [`load`]: requests sent, answers judged, seconds told
+//! - [`audit`]: what the server has done against what its clients saw
 //! - [`figures`]: what that comes to, cell by cell
 //! - [`statistics`]: whether something is used up, within 95 %
 //! - [`verdict`]: what can be said of a system, and what can't
 //! - [`report`]: the page, the tables, the comparison of two runs
 //! - [`live`]: the picture while it runs
 
+pub mod audit;
+mod check;
 pub mod experiment;
 pub mod figures;
 pub mod live;
+pub mod load;
+mod random;
 pub mod record;
 pub mod report;
+pub mod request;
 pub mod statistics;
 pub mod verdict;
 mod words;
