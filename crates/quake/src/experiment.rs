@@ -63,12 +63,12 @@ pub struct Experiment {
     pub watchdog: Watchdog,
     /// Whether what the server holds at the end agrees with what its clients saw.
     pub audit: Option<Audit>,
-    /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
-    #[serde(skip)]
-    pub here: PathBuf,
     /// Which growth is a leak.
     #[serde(default)]
     pub verdict: Criteria,
+    /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
+    #[serde(skip)]
+    pub here: PathBuf,
 }
 
 fn one() -> u64 {
