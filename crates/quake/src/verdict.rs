@@ -197,6 +197,9 @@ fn excluded(figures: &Figures) -> Vec<String> {
     let flat = figures.ageing.iter().filter(|of| of.ageing.judgement == Judgement::Flat);
     let words = flat.filter_map(|of| {
         let upper = of.ageing.per_request?.upper.max(0.0);
+        if upper == 0.0 {
+            return Some(format!("{} of {}", of.resource, of.process));
+        }
         let (upper, per) = match of.resource.as_str() {
             "memory" => (words::bytes(upper), "a request"),
             _ => (words::number(1000.0 * upper), "per 1,000 requests"),
