@@ -2,6 +2,7 @@
 //! fixture, a server that fails as it is told (`tests/fixture/server.py`).
 
 mod clients;
+mod examples;
 mod fixture;
 #[path = "../../../../tests/skipped.rs"]
 mod skipped;
