@@ -9,9 +9,11 @@
 //! - `validate`: what has to be so beyond its syntax
 //! - `words`: words in braces
 //! - `cells`: the matrix, combination by combination
+//! - `sweep`: keys of the file that the matrix sets
 
 mod cells;
 mod read;
+mod sweep;
 mod validate;
 pub(crate) mod words;
 
@@ -25,6 +27,7 @@ use crate::record::FailureClass;
 use crate::statistics::ageing::Criteria;
 
 pub use read::{ExperimentError, Flaw};
+pub use sweep::SweepError;
 pub use words::{UnknownWord, fill};
 
 /// An experiment: systems in their configurations (cells), each loaded, disturbed and judged.
@@ -41,7 +44,8 @@ pub struct Experiment {
     pub repetitions: u64,
     /// The server that is judged.
     pub system: System,
-    /// The configurations: each combination of a value of each name is a cell. Empty: one cell.
+    /// The configurations: each combination of a value of each name is a cell. Empty: one cell. A name with a full stop is
+    /// the path of a key of this file, such as `"workload.clients"`, and sets it ([`Self::of_cell`]).
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<String>>,
     /// Combinations that are left out: those that have all of a row's values.

@@ -277,13 +277,13 @@ fn part(good: &[bool]) -> Option<f64> {
 }
 
 /// Of each second with load, whether the system served. A closed loop always offers what the system can take; an open
-/// one what its arrivals say. A second in which nothing began, ended or was under way has no load.
+/// one what its arrivals say, and a second in which nothing began, ended or was under way has no load.
 fn good_seconds(seconds: &[Brief], baseline: f64, experiment: &Experiment) -> Vec<bool> {
     let is_closed = matches!(experiment.workload.arrivals, Arrivals::Closed);
     let (mut under_way, mut good) = (0_u64, Vec::new());
     for second in seconds {
         under_way += second.begun;
-        if under_way + second.ended + second.held_back > 0 {
+        if is_closed || under_way + second.ended + second.held_back > 0 {
             let offered = (second.begun + second.held_back) as f64;
             let due = if is_closed { baseline } else { baseline.min(offered) };
             let degraded = (second.right as f64) < experiment.watchdog.degraded_below * due;

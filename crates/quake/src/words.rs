@@ -76,6 +76,11 @@ pub(crate) fn seconds(of: f64) -> String {
     }
 }
 
+/// A part of one that can be more than all: of a processor.
+pub(crate) fn share(of: f64) -> String {
+    format!("{} %", number(100.0 * of))
+}
+
 /// A part of a whole: `99.98 %`; never 100 % if it is not whole, nor 0 % if it is not nothing.
 pub(crate) fn percent(part: f64) -> String {
     let digits = match part.min(1.0 - part) {

@@ -1,6 +1,7 @@
 //! What has to be so in an experiment beyond its syntax.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use fishplate_formats::units;
 use nix::sys::signal::Signal;
 
 use super::cells::is_port;
+use super::sweep::is_path;
 use super::words::{TextPiece, UnknownWord, is_name, pieces};
 use super::{Arrivals, Expect, Experiment, Flaw, Operation, Resource, Workload};
+use crate::record::Cell;
 
 /// Words that are filled beside those of the matrix, and the ports.
 const WORDS: [&str; 3] = ["port", "directory", "here"];
@@ -41,6 +44,7 @@ impl Experiment {
         );
         flaws.unless(self.repetitions > 0, "repetitions", "it is 0", "1 or more");
         self.matrix_flaws(&mut flaws);
+        self.sweep_flaws(&mut flaws);
         self.system_flaws(&mut flaws);
         self.workload.flaws(&mut flaws);
         let some = !self.operations.is_empty();
@@ -67,7 +71,7 @@ impl Experiment {
     fn matrix_flaws(&self, flaws: &mut Flaws) {
         for (name, values) in &self.matrix {
             let field = format!("matrix.{name}");
-            let right = "small letters, digits, _ and -, the first a letter";
+            let right = "small letters, digits, _ and -, the first a letter; or the path of a key";
             flaws.unless(is_name(name), &field, "this can't be the name of a word", right);
             let wrong = "this word has a meaning already";
             flaws.unless(!WORDS.contains(&name.as_str()), &field, wrong, "another name");
@@ -96,6 +100,23 @@ impl Experiment {
             || self.repetitions == 0
             || !self.cells().is_empty();
         flaws.unless(some, "exclude", "no cell is left", "leave out fewer");
+    }
+
+    /// Each value of a key that the matrix sets has to be one.
+    fn sweep_flaws(&self, flaws: &mut Flaws) {
+        for (name, values) in self.matrix.iter().filter(|(name, _)| is_path(name)) {
+            for value in values {
+                let values = BTreeMap::from([(name.clone(), value.clone())]);
+                let field = format!("matrix.\"{name}\"");
+                match self.of_cell(&Cell { values, repetition: 1 }) {
+                    Err(error) => {
+                        flaws.unless(false, &field, &error.to_string(), "a value of that key")
+                    }
+                    // All else is looked at once, with the value that the file has.
+                    Ok(swept) => swept.workload.flaws(flaws),
+                }
+            }
+        }
     }
 
     fn system_flaws(&self, flaws: &mut Flaws) {
@@ -250,12 +271,24 @@ impl Experiment {
             all(&mut texts, "audit.count", &audit.count);
         }
         for (at, stress) in self.stress.iter().enumerate() {
-            if let Resource::Connections { address: Some(address), .. } = &stress.resource {
-                texts.push((format!("stress.{at}.address"), address));
+            match &stress.resource {
+                Resource::Connections { address: Some(address), .. } => {
+                    texts.push((format!("stress.{at}.address"), address));
+                }
+                Resource::DiskFull { directory, .. } | Resource::DiskSlow { directory, .. } => {
+                    path(&mut texts, &format!("stress.{at}.directory"), Some(directory));
+                }
+                _ => {}
             }
         }
+        path(&mut texts, "workload.ca", self.workload.ca.as_ref());
+        path(&mut texts, "workload.token_file", self.workload.token_file.as_ref());
         texts
     }
+}
+
+fn path<'t>(texts: &mut Vec<(String, &'t str)>, field: &str, path: Option<&'t PathBuf>) {
+    texts.extend(path.and_then(|path| Some((field.to_owned(), path.to_str()?))));
 }
 
 fn all<'t>(texts: &mut Vec<(String, &'t str)>, field: &str, words: &'t [String]) {

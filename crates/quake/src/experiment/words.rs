@@ -98,10 +98,10 @@ fn word(after: &[u8]) -> Option<&str> {
     is_name(word.split_once(':').map_or(word, |(name, _)| name)).then_some(word)
 }
 
-/// Whether this can be the name of a word: a small letter, then small letters, digits, `_` and `-`.
+/// Whether this can be the name of a word: a small letter, then small letters, digits, `_`, `-` and full stops.
 pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-'))
+        && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-' | '.'))
 }
 
 #[cfg(test)]

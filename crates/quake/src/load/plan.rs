@@ -151,7 +151,12 @@ impl LoadPlan {
         values: &BTreeMap<String, String>,
     ) -> Result<Self, PlanError> {
         let workload = &experiment.workload;
-        let credential = credential(workload, &experiment.here)?;
+        let path = |field, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| located(experiment, values, field, path)).transpose()
+        };
+        let ca_file = path("workload.ca", &workload.ca)?;
+        let token_file = path("workload.token_file", &workload.token_file)?;
+        let credential = credential(workload.user.as_deref(), token_file.as_deref())?;
         let authorization = match &credential {
             None => None,
             Some(credential) => {
@@ -162,8 +167,8 @@ impl LoadPlan {
                 })?)
             }
         };
-        let ca = workload.ca.as_ref().map(|ca| read(&experiment.here.join(ca))).transpose()?;
-        let preparation = Preparation { experiment, values, credential };
+        let ca = ca_file.as_deref().map(read).transpose()?;
+        let preparation = Preparation { experiment, values, credential, ca_file };
         let mut operations = Vec::new();
         for operation in &experiment.operations {
             operations.push(preparation.operation(operation).await?);
@@ -214,6 +219,7 @@ struct Preparation<'e> {
     experiment: &'e Experiment,
     values: &'e BTreeMap<String, String>,
     credential: Option<Credential>,
+    ca_file: Option<PathBuf>,
 }
 
 impl Preparation<'_> {
@@ -291,7 +297,7 @@ impl Preparation<'_> {
         }
         let settings = Settings {
             timeout: Some(workload.deadline),
-            ca_file: workload.ca.as_ref().map(|ca| self.experiment.here.join(ca)),
+            ca_file: self.ca_file.clone(),
             credentials: Credentials { given: self.credential.clone(), ..Credentials::default() },
             address: Some(planned.url.clone()),
             ..Settings::default()
@@ -317,13 +323,28 @@ impl Preparation<'_> {
     }
 }
 
-fn credential(workload: &Workload, here: &Path) -> Result<Option<Credential>, PlanError> {
-    if let Some((user, password)) = workload.user.as_ref().and_then(|user| user.split_once(':')) {
+/// A path of the experiment: its words filled, from the folder of its file on.
+fn located(
+    experiment: &Experiment,
+    values: &BTreeMap<String, String>,
+    field: &str,
+    path: &Path,
+) -> Result<PathBuf, PlanError> {
+    let filled = fill(&path.to_string_lossy(), values)
+        .map_err(|source| PlanError::Word { field: field.to_owned(), source })?;
+    Ok(experiment.here.join(filled))
+}
+
+fn credential(
+    user: Option<&str>,
+    token_file: Option<&Path>,
+) -> Result<Option<Credential>, PlanError> {
+    if let Some((user, password)) = user.and_then(|user| user.split_once(':')) {
         let (user, password) = (user.to_owned(), password.to_owned());
         return Ok(Some(Credential::Password { user, password }));
     }
-    let Some(path) = &workload.token_file else { return Ok(None) };
-    let token = read(&here.join(path))?;
+    let Some(path) = token_file else { return Ok(None) };
+    let token = read(path)?;
     let token = token.lines().next().unwrap_or_default().trim().to_owned();
     Ok(Some(Credential::Token(token)))
 }

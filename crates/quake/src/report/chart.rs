@@ -46,12 +46,25 @@ pub(super) struct Mark {
     pub(super) to: Option<f64>,
 }
 
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Scale {
+    /// By steps of 1, 2 or 5.
+    Linear,
+    /// By powers of two: bytes.
+    Binary,
+    /// By seconds, minutes, hours.
+    Time,
+    /// Logarithmic.
+    Decades,
+}
+
 /// A chart over the seconds of a cell.
 pub(super) struct Chart<'a> {
     pub(super) title: String,
     /// How a value is written.
     pub(super) unit: fn(f64) -> String,
-    pub(super) is_log: bool,
+    pub(super) scale: Scale,
     pub(super) lines: Vec<Line>,
     pub(super) bands: Vec<Band>,
     pub(super) marks: &'a [Mark],
@@ -69,12 +82,13 @@ pub(super) struct Chart<'a> {
 struct Axis {
     low: f64,
     high: f64,
-    is_log: bool,
+    scale: Scale,
 }
 
 impl Axis {
     fn part(&self, value: f64) -> f64 {
-        let on = |of: f64| if self.is_log { of.max(self.low).log10() } else { of };
+        let is_log = self.scale == Scale::Decades;
+        let on = |of: f64| if is_log { of.max(self.low).log10() } else { of };
         ((on(value) - on(self.low)) / (on(self.high) - on(self.low))).clamp(0.0, 1.0)
     }
 
@@ -86,28 +100,45 @@ impl Axis {
         LEFT + self.part(value) * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Round values on it: every decade, or steps of 1, 2 or 5.
-    fn ticks(&self, about: f64) -> Vec<f64> {
-        let mut ticks = Vec::new();
-        if self.is_log {
-            let mut tick = 10_f64.powf(self.low.log10().ceil());
-            while tick <= self.high * 1.0001 {
-                ticks.push(tick);
-                tick *= 10.0;
-            }
-            return ticks;
-        }
+    /// The distance of round values, of which there are about so many; decades have a factor.
+    fn step(&self, about: f64) -> f64 {
         let rough = (self.high - self.low) / about;
         let decade = 10_f64.powf(rough.log10().floor());
-        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
-        let step = steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(rough);
-        let mut tick = (self.low / step).ceil() * step;
-        while tick <= self.high * 1.0001 {
-            ticks.push(tick);
-            tick += step;
+        let next = |steps: &[f64]| steps.iter().copied().find(|step| *step >= rough * 0.999);
+        let round = next(&[1.0, 2.0, 5.0, 10.0].map(|step| step * decade));
+        let clock = [60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 21_600.0, 86_400.0];
+        match self.scale {
+            Scale::Decades => 10.0,
+            Scale::Binary => 2_f64.powf(rough.log2().ceil()),
+            Scale::Time if rough > 20.0 => next(&clock).or(round).unwrap_or(rough),
+            Scale::Linear | Scale::Time => round.unwrap_or(rough),
         }
-        ticks
     }
+
+    /// Round values on it.
+    fn ticks(&self, about: f64) -> Vec<f64> {
+        let (step, is_log) = (self.step(about), self.scale == Scale::Decades);
+        let first = if is_log {
+            10_f64.powf(self.low.log10().ceil())
+        } else {
+            (self.low / step).ceil() * step
+        };
+        let next = |tick: &f64| Some(if is_log { tick * step } else { tick + step });
+        std::iter::successors(Some(first), next)
+            .take_while(|tick| *tick <= self.high * 1.0001)
+            .collect()
+    }
+}
+
+/// A time on an axis with such steps.
+fn time(at: f64, step: f64) -> String {
+    let (unit, name) = match step {
+        86_400.0.. => (86_400.0, "d"),
+        3600.0.. => (3600.0, "h"),
+        60.0.. => (60.0, "min"),
+        _ => (1.0, "s"),
+    };
+    format!("{} {name}", crate::words::number(at / unit))
 }
 
 impl Chart<'_> {
@@ -122,13 +153,14 @@ impl Chart<'_> {
         let highest = self.top.unwrap_or_else(|| self.highest());
         let values = self.lines.iter().flat_map(|line| line.points.iter().filter_map(|at| at.1));
         let least = values.filter(|value| *value > 0.0).fold(highest.max(1.0), f64::min);
-        let y = if self.is_log {
+        let (low, high) = if self.scale == Scale::Decades {
             let down = |of: f64| 10_f64.powf(of.log10().floor());
-            Axis { low: down(least), high: down(highest.max(least)) * 10.0, is_log: true }
+            (down(least), down(highest.max(least)) * 10.0)
         } else {
-            Axis { low: 0.0, high: if highest > 0.0 { highest * 1.05 } else { 1.0 }, is_log: false }
+            (0.0, if highest > 0.0 { highest * 1.05 } else { 1.0 })
         };
-        (Axis { low: 0.0, high: self.until.max(1.0), is_log: false }, y)
+        let x = Axis { low: 0.0, high: self.until.max(1.0), scale: Scale::Time };
+        (x, Axis { low, high, scale: self.scale })
     }
 
     /// A place of the axis across, in words.
@@ -168,7 +200,11 @@ impl Chart<'_> {
             );
         }
         for tick in self.places_across(&x) {
-            let (at, label) = (x.x(tick), escaped(&self.across(tick)));
+            let label = match self.labels.is_empty() {
+                true => time(tick, x.step(5.0)),
+                false => escaped(&self.across(tick)),
+            };
+            let at = x.x(tick);
             let anchor = if at > WIDTH - 30.0 { "end" } else { "middle" };
             let _ = write!(
                 svg,
@@ -305,10 +341,16 @@ fn drawn(svg: &mut String, mark: &Mark, x: &Axis) {
             "<rect x=\"{from:.1}\" y=\"{top}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
         );
     }
+    // What comes one after the other does not stand one upon the other.
+    let anchor = match class {
+        "fault" => "end",
+        "restart" => "start",
+        _ => "middle",
+    };
     let _ = write!(
         svg,
         "<path d=\"M{from:.1} {top}V{bottom}\"/><text x=\"{from:.1}\" y=\"{:.1}\" \
-         text-anchor=\"middle\">{}</text></g>",
+         text-anchor=\"{anchor}\">{}</text></g>",
         top - 4.0,
         mark.letter
     );
@@ -349,25 +391,31 @@ impl Band {
 mod tests {
     use super::*;
 
-    fn axis(low: f64, high: f64, is_log: bool) -> Axis {
-        Axis { low, high, is_log }
+    fn axis(low: f64, high: f64, scale: Scale) -> Axis {
+        Axis { low, high, scale }
     }
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(axis(0.0, 2400.0, false).ticks(4.0), [0.0, 1000.0, 2000.0]);
-        assert_eq!(axis(0.0, 61.0, false).ticks(5.0), [0.0, 20.0, 40.0, 60.0]);
-        let decades = axis(100.0, 1e5, true).ticks(4.0);
-        assert_eq!(decades.len(), 4, "{decades:?}");
+        assert_eq!(axis(0.0, 2400.0, Scale::Linear).ticks(4.0), [0.0, 1000.0, 2000.0]);
+        assert_eq!(axis(0.0, 61.0, Scale::Time).ticks(5.0), [0.0, 20.0, 40.0, 60.0]);
+        let mebibytes = axis(0.0, 400e6, Scale::Binary).ticks(4.0);
+        assert_eq!(mebibytes, [0, 128 << 20, 256 << 20].map(f64::from));
+        let minutes = axis(0.0, 300.0, Scale::Time);
+        let told: Vec<String> =
+            minutes.ticks(5.0).iter().map(|at| time(*at, minutes.step(5.0))).collect();
+        assert_eq!(told, ["0 min", "1 min", "2 min", "3 min", "4 min", "5 min"]);
+        let decades = axis(100.0, 1e5, Scale::Decades).ticks(4.0);
+        assert_eq!(decades, [100.0, 1e3, 1e4, 1e5]);
     }
 
     #[test]
     fn values_have_their_places_and_gaps_stay_open() {
-        let (x, y) = (axis(0.0, 10.0, false), axis(0.0, 100.0, false));
+        let (x, y) = (axis(0.0, 10.0, Scale::Linear), axis(0.0, 100.0, Scale::Linear));
         let points = vec![(0.0, Some(0.0)), (5.0, Some(100.0)), (6.0, None), (10.0, Some(50.0))];
         let line = Line { name: "right".to_owned(), class: "c1".to_owned(), points };
         assert_eq!(line.path(&x, &y), "M46.0 170.0L220.0 16.0M394.0 93.0");
-        let log = axis(100.0, 10_000.0, true);
+        let log = axis(100.0, 10_000.0, Scale::Decades);
         assert!((log.part(1000.0) - 0.5).abs() < 1e-9);
         assert_eq!(log.part(0.0), 0.0, "nothing is below the least");
     }
@@ -385,7 +433,7 @@ mod tests {
         let chart = Chart {
             title: "Goodput".to_owned(),
             unit: |value| format!("{value}/s"),
-            is_log: false,
+            scale: Scale::Linear,
             lines: vec![Line { name: "right".to_owned(), class: "c1".to_owned(), points }],
             bands: Vec::new(),
             marks: &marks,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::chart::{Band, Chart, Line, Mark};
+use super::chart::{Band, Chart, Line, Mark, Scale};
 use crate::figures::{CellSeries, Figures, LoadPoint, ProcessPoint, SystemPoint, class_name};
 use crate::record::{Happening, Outcome, Quantiles};
 use crate::words;
@@ -16,8 +16,8 @@ fn colour(at: usize) -> String {
 }
 
 /// What happened, to be drawn behind every chart.
-pub(super) fn marks(series: &CellSeries) -> Vec<Mark> {
-    let mut marks = Vec::new();
+pub(super) fn marks(figures: &Figures, series: &CellSeries) -> Vec<Mark> {
+    let (mut marks, end) = (Vec::new(), until(figures, series));
     let timeline = &series.timeline;
     for span in &timeline.stresses {
         marks.push(Mark {
@@ -25,7 +25,7 @@ pub(super) fn marks(series: &CellSeries) -> Vec<Mark> {
             letter: 'S',
             words: format!("stress: {}", span.name),
             from: span.from,
-            to: Some(span.to.unwrap_or(f64::INFINITY)),
+            to: Some(span.to.unwrap_or(end)),
         });
     }
     for failure in &timeline.failures {
@@ -35,7 +35,7 @@ pub(super) fn marks(series: &CellSeries) -> Vec<Mark> {
             letter: '✕',
             words: format!("{}{by}: {}", class_name(failure.class), failure.cause),
             from: failure.since,
-            to: Some(failure.to_recover.map_or(f64::INFINITY, |time| failure.since + time)),
+            to: Some(failure.to_recover.map_or(end, |time| failure.since + time)),
         });
     }
     let mut moment = |class, letter, at, words| {
@@ -75,7 +75,7 @@ pub(super) fn generator(figures: &Figures) -> String {
         "Generator: lag {} (median), {} (most); {} of a processor, {} a request{held}",
         words::micros(of.lag_median),
         words::micros(of.lag_max),
-        words::number(of.processor),
+        words::share(of.processor),
         words::micros_of(of.processor_per_request)
     )
 }
@@ -85,7 +85,7 @@ pub(super) fn goodput<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Ma
     Chart {
         title: "Goodput, right answers a second".to_owned(),
         unit: words::number,
-        is_log: false,
+        scale: Scale::Linear,
         lines: vec![load_line(series, "right", 0, |seen, width| {
             Some(seen.outcomes.right as f64 / width)
         })],
@@ -101,6 +101,7 @@ pub(super) fn goodput<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Ma
 /// Memory of all processes, its floor and what goes above it.
 pub(super) fn memory<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Chart<'a> {
     let mut chart = system_chart(figures, series, marks, "Memory", words::bytes);
+    chart.scale = Scale::Binary;
     for (at, process) in processes(series).into_iter().enumerate() {
         let of = |seen: &SystemPoint| seen.processes.get(&process).copied();
         chart.lines.push(system_line(series, &process, at, |seen| {
@@ -198,7 +199,7 @@ fn latency<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Cha
     Chart {
         title: "Latency of answers, from when the request should have begun".to_owned(),
         unit: words::micros_of,
-        is_log: true,
+        scale: Scale::Decades,
         bands: vec![band(|of| of.p50, |of| of.p90), band(|of| of.p90, |of| of.p99)],
         lines: kinds.into_iter().map(line).collect(),
         ..goodput(figures, series, marks)
@@ -207,7 +208,7 @@ fn latency<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Cha
 
 /// Processor time of the system, its host and the generator.
 fn processor<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Chart<'a> {
-    let mut chart = system_chart(figures, series, marks, "Processor", share);
+    let mut chart = system_chart(figures, series, marks, "Processor", words::share);
     for (at, process) in processes(series).into_iter().enumerate() {
         chart.lines.push(system_line(series, &format!("{process}, of one"), at, |seen| {
             let of = seen.processes.get(&process)?;
@@ -223,10 +224,6 @@ fn processor<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> C
     chart
 }
 
-fn share(of: f64) -> String {
-    format!("{} %", words::number(100.0 * of))
-}
-
 /// How late the generator was, and how fast the probe was answered.
 fn lag<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Chart<'a> {
     let lag = load_line(series, "generator's lag", 6, |seen, _| {
@@ -236,7 +233,7 @@ fn lag<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Chart<'
     Chart {
         title: "The generator's longest lag, the probe's slowest answer".to_owned(),
         unit: words::micros_of,
-        is_log: true,
+        scale: Scale::Decades,
         lines: vec![lag, probe],
         ..goodput(figures, series, marks)
     }
@@ -256,7 +253,7 @@ fn system_chart<'a>(
         note: format!(
             "{}. Watching: {} of a processor",
             generator(figures),
-            words::number(figures.watching)
+            words::share(figures.watching)
         ),
         ..goodput(figures, series, marks)
     }

@@ -77,7 +77,9 @@ fn verdicts(html: &mut String, run: &RunReport) {
 
 /// The cells beside each other: a table, and the same small charts with the same axes.
 fn overview(html: &mut String, run: &RunReport) {
-    html.push_str("<section><h2>All cells</h2>\n<div class=\"scroll\"><table>\n<thead><tr>");
+    html.push_str(
+        "<section><h2>All cells</h2>\n<div class=\"scroll overview\"><table>\n<thead><tr>",
+    );
     for column in [
         "cell",
         "verdict",
@@ -111,7 +113,7 @@ fn overview(html: &mut String, run: &RunReport) {
                 format!("{} to {}", words::bytes(per.lower), words::bytes(per.upper))
             }),
             words::micros(figures.generator.lag_max),
-            format!("{} of one", words::percent(figures.generator.processor)),
+            format!("{} of one", words::share(figures.generator.processor)),
         ];
         let _ = write!(
             html,
@@ -141,7 +143,8 @@ type Draw = for<'a> fn(&Figures, &crate::figures::CellSeries, &'a [Mark]) -> Cha
 
 /// A small chart of each cell, with the same axes for all.
 fn small(html: &mut String, run: &RunReport, title: &str, draw: Draw) {
-    let marks: Vec<Vec<Mark>> = run.cells.iter().map(|cell| charts::marks(&cell.series)).collect();
+    let marks: Vec<Vec<Mark>> =
+        run.cells.iter().map(|cell| charts::marks(&cell.figures, &cell.series)).collect();
     let cells = run.cells.iter().zip(&marks);
     let drawn = cells.map(|(cell, marks)| draw(&cell.figures, &cell.series, marks));
     let mut drawn: Vec<Chart<'_>> = drawn.collect();
@@ -167,13 +170,13 @@ fn cell(html: &mut String, run: &RunReport, at: usize, cell: &CellReport) {
     let word = cell.verdict.kind.word();
     let _ = writeln!(
         html,
-        "<section id=\"cell{at}\"><details{open}><summary><h2>{} <span class=\"{}\">{word}</span></h2></summary>\n\
-         <p class=\"sentence\">{}</p>",
+        "<section><details{open}><summary><h2>{} <span class=\"{}\">{word}</span></h2></summary>\n\
+         <p class=\"sentence\" id=\"cell{at}\">{}</p>",
         escaped(&cell.title()),
         class_of(cell.verdict.kind.is_bad(), &word),
         escaped(&cell.verdict.sentence)
     );
-    let marks = charts::marks(&cell.series);
+    let marks = charts::marks(&cell.figures, &cell.series);
     legend(html, &marks);
     html.push_str("<div class=\"charts\">\n");
     for chart in charts::all(&cell.figures, &cell.series, &marks) {
@@ -267,7 +270,7 @@ fn figures(html: &mut String, of: &Figures) {
                 words::bytes(memory_last as f64)
             ),
         ),
-        row("Watching", format!("{} of a processor", words::number(of.watching))),
+        row("Watching", format!("{} of a processor", words::share(of.watching))),
     ];
     if of.rejuvenations > 0 {
         let cost = words::number(of.rejuvenation_cost);

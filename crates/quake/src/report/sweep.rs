@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::RunReport;
-use super::chart::{Chart, Line};
+use super::chart::{Chart, Line, Scale};
 use crate::figures::Figures;
 use crate::record::Quantiles;
 use crate::statistics::median;
@@ -59,7 +59,7 @@ fn of_name(run: &RunReport, name: &str) -> Option<Vec<Chart<'static>>> {
         groups.entry(others.join(",")).or_default().push(of);
     }
     let labels: Vec<String> = values.iter().map(|(_, value)| (*value).clone()).collect();
-    let chart = |title: &str, unit: fn(f64) -> String, is_log, pick: Pick| {
+    let chart = |title: &str, unit: fn(f64) -> String, scale, pick: Pick| {
         let lines = groups.iter().take(LINES).enumerate().map(|(at, (others, cells))| {
             let at_value = |value: &String| {
                 let of = cells.iter().filter(|of| of.values.get(name) == Some(value));
@@ -75,7 +75,7 @@ fn of_name(run: &RunReport, name: &str) -> Option<Vec<Chart<'static>>> {
         Chart {
             title: format!("{title} by {name}"),
             unit,
-            is_log,
+            scale,
             lines: lines.collect(),
             bands: Vec::new(),
             marks: &[],
@@ -87,17 +87,21 @@ fn of_name(run: &RunReport, name: &str) -> Option<Vec<Chart<'static>>> {
     };
     let refused = cells().any(|of| of.refusal.is_some());
     let mut charts = vec![
-        chart("Goodput, right answers a second,", words::number, false, |of| Some(of.goodput)),
-        chart("Median latency", words::micros_of, true, |of| of_quantiles(of.latency, |of| of.p50)),
-        chart("99 % of latencies", words::micros_of, true, |of| {
+        chart("Goodput, right answers a second,", words::number, Scale::Linear, |of| {
+            Some(of.goodput)
+        }),
+        chart("Median latency", words::micros_of, Scale::Decades, |of| {
+            of_quantiles(of.latency, |of| of.p50)
+        }),
+        chart("99 % of latencies", words::micros_of, Scale::Decades, |of| {
             of_quantiles(of.latency, |of| of.p99)
         }),
     ];
     if refused {
-        charts.push(chart("Refused requests, a second,", words::number, false, |of| {
+        charts.push(chart("Refused requests, a second,", words::number, Scale::Linear, |of| {
             Some(of.outcomes.refused as f64 / of.seconds.max(1.0))
         }));
-        charts.push(chart("99 % of times to a refusal", words::micros_of, true, |of| {
+        charts.push(chart("99 % of times to a refusal", words::micros_of, Scale::Decades, |of| {
             of_quantiles(of.refusal, |of| of.p99)
         }));
     }
@@ -113,7 +117,7 @@ fn worst(run: &RunReport) -> String {
         "Generator, the most of all cells: lag {} (median), {} (most); {} of a processor",
         words::micros_of(most(|of| of.generator.lag_median as f64)),
         words::micros_of(most(|of| of.generator.lag_max as f64)),
-        words::number(most(|of| of.generator.processor))
+        words::share(most(|of| of.generator.processor))
     )
 }
 
