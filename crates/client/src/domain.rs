@@ -1,7 +1,7 @@
 //! The workflow manager (paper 001, section 3): ranks on several servers, started together or not at all.
 //!
 //! - [`server`]: what is asked of the service `domain` of each server
-//! - [`manager`]: places, starts, addresses, and the end
+//! - [`workflow_manager`]: places, starts, addresses, and the end
 
 pub mod server;
 pub mod workflow_manager;

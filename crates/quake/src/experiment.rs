@@ -23,10 +23,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::FailureClass;
+use crate::statistics::ageing::Criteria;
+
 pub use read::{ExperimentError, Flaw};
 pub use sweep::SweepError;
 pub use words::{UnknownWord, fill};
-use crate::statistics::ageing::Criteria;
 
 /// An experiment: systems in their configurations (cells), each loaded, disturbed and judged.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -65,12 +67,12 @@ pub struct Experiment {
     pub watchdog: Watchdog,
     /// Whether what the server holds at the end agrees with what its clients saw.
     pub audit: Option<Audit>,
-    /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
-    #[serde(skip)]
-    pub here: PathBuf,
     /// Which growth is a leak.
     #[serde(default)]
     pub verdict: Criteria,
+    /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
+    #[serde(skip)]
+    pub here: PathBuf,
 }
 
 fn one() -> u64 {
@@ -424,10 +426,14 @@ pub enum Resource {
         #[serde(default, with = "duration")]
         delay: Duration,
     },
-    /// The clock that the server sees, set off (by the library `libfaketime`, when the server is started with it).
+    /// The clock that the server sees, set off. The host's is left alone, so the server has to be started with the
+    /// library libfaketime, which reads this file: `environment = { LD_PRELOAD = "/usr/lib/.../libfaketime.so.1",
+    /// FAKETIME_TIMESTAMP_FILE = "{directory}/clock", FAKETIME_NO_CACHE = "1", DONT_FAKE_MONOTONIC = "1" }`.
     Clock {
         /// How many seconds, forward or back.
         seconds: i64,
+        /// The file, `{directory}/clock` above.
+        file: PathBuf,
     },
 }
 
@@ -481,11 +487,24 @@ pub struct Watchdog {
     pub zombie_below: f64,
     /// Below this part: degraded.
     pub degraded_below: f64,
+    /// Faults that are more than this part of what ended: an error.
+    pub error_above: f64,
+    /// Refusals that are more than this part of what ended: it refuses.
+    pub refused_above: f64,
+    /// Processor time, in cores, above which a server that gives no answers thrashes; below it is idle.
+    pub busy_above: f64,
     /// For how long, before it is said.
     #[serde(with = "duration")]
     pub window: Duration,
+    /// So many right answers are expected in a window, or it is longer: of fewer, chance could make none.
+    pub least_answers: u32,
+    /// The first seconds, of whose goodput the baseline is the median.
+    #[serde(with = "duration")]
+    pub baseline: Duration,
     /// How often it is restarted; further failures end the cell (it is decided).
     pub restarts: u32,
+    /// Classes after which it is restarted beside CRASH, HANG and ZOMBIE; in these it goes on otherwise.
+    pub restart_on: Vec<FailureClass>,
     /// Preventive restarts.
     pub rejuvenate: Option<Rejuvenation>,
 }
@@ -496,8 +515,14 @@ impl Default for Watchdog {
             hang_after: Duration::from_secs(5),
             zombie_below: 0.01,
             degraded_below: 0.2,
+            error_above: 0.05,
+            refused_above: 0.5,
+            busy_above: 0.1,
             window: Duration::from_secs(5),
+            least_answers: 25,
+            baseline: Duration::from_secs(10),
             restarts: 0,
+            restart_on: Vec::new(),
             rejuvenate: None,
         }
     }

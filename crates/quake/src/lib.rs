@@ -14,6 +14,11 @@
 //! - `check`: whether an answer is right
 //! - [`load`]: requests sent, answers judged, seconds told
 //! - [`audit`]: what the server has done against what its clients saw
+//! - [`system`]: the processes of the system under test, and what they use
+//! - [`probe`]: the watchdog's own request
+//! - [`watchdog`]: whether it failed, how, since when, and what is done then
+//! - [`stress`], [`fault`]: what is taken from it, and done to it
+//! - [`helper`]: processes of ours that end with who started them
 //! - [`figures`]: what that comes to, cell by cell
 //! - [`statistics`]: whether something is used up, within 95 %
 //! - [`verdict`]: what can be said of a system, and what can't
@@ -23,13 +28,19 @@
 pub mod audit;
 mod check;
 pub mod experiment;
+pub mod fault;
 pub mod figures;
+pub mod helper;
 pub mod live;
 pub mod load;
+pub mod probe;
 mod random;
 pub mod record;
 pub mod report;
 pub mod request;
 pub mod statistics;
+pub mod stress;
+pub mod system;
 pub mod verdict;
+pub mod watchdog;
 mod words;

@@ -17,6 +17,8 @@ pub(crate) enum Stream {
     Arrivals,
     /// The operation and the words of the request of this number.
     Request(u64),
+    /// When the fault of this place in the experiment comes.
+    Fault(u32),
     /// The pauses of this client.
     Think(u32),
 }
@@ -28,6 +30,7 @@ impl Random {
             Stream::Arrivals => (1, 0),
             Stream::Request(number) => (2, number),
             Stream::Think(client) => (3, u64::from(client)),
+            Stream::Fault(place) => (4, u64::from(place)),
         };
         // Seeding scrambles (SplitMix64): neighbours become strangers.
         let scrambled: u64 = Xoshiro256PlusPlus::seed_from_u64(seed ^ (kind << 60)).random();

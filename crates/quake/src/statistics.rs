@@ -12,13 +12,13 @@ pub mod trend;
 
 /// The middle one of them, or the mean of the two in the middle; none of none.
 pub fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    if values.is_empty() {
+        return None;
     }
+    let is_odd = values.len() % 2 == 1;
+    let (below, middle, _) = values.select_nth_unstable_by(values.len() / 2, f64::total_cmp);
+    let before = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Some(if is_odd { *middle } else { f64::midpoint(before, *middle) })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::http::UNKNOWN_ISSUER;
 use fishplate_data::transfer::TransferError;
 use fishplate_jobs::descriptor;
+use fishplate_quake::record::RecordError;
 use fishplate_server::assembly::AssemblyError;
 use fishplate_server::policy::file::PolicyError;
 use serde_json::{Value, json};
@@ -80,6 +81,7 @@ impl FailureReport {
                 || cause.is::<descriptor::ReadError>()
                 || cause.is::<Mistakes>()
                 || cause.is::<PolicyError>()
+                || cause.is::<RecordError>()
                 || matches!(cause.downcast_ref(), Some(AssemblyError::Policy(_)))
             {
                 failure.exit = Exit::Usage;

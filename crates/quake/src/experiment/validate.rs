@@ -193,9 +193,12 @@ impl Experiment {
 
     fn watchdog_flaws(&self, flaws: &mut Flaws) {
         let watchdog = &self.watchdog;
-        for (field, part) in
-            [("zombie_below", watchdog.zombie_below), ("degraded_below", watchdog.degraded_below)]
-        {
+        for (field, part) in [
+            ("zombie_below", watchdog.zombie_below),
+            ("degraded_below", watchdog.degraded_below),
+            ("error_above", watchdog.error_above),
+            ("refused_above", watchdog.refused_above),
+        ] {
             let fine = (0.0..=1.0).contains(&part);
             flaws.unless(fine, &format!("watchdog.{field}"), "it is no part", "0 to 1");
         }
@@ -206,6 +209,9 @@ impl Experiment {
         let right = "a time such as 5s";
         flaws.unless(some(watchdog.hang_after), "watchdog.hang_after", "it is 0", right);
         flaws.unless(some(watchdog.window), "watchdog.window", "it is 0", right);
+        flaws.unless(some(watchdog.baseline), "watchdog.baseline", "it is 0", right);
+        let cores = watchdog.busy_above >= 0.0;
+        flaws.unless(cores, "watchdog.busy_above", "it is no number of cores", "such as 0.1");
         if let Some(rejuvenate) = &watchdog.rejuvenate {
             let field = "watchdog.rejuvenate";
             let size = rejuvenate.memory_above.as_deref().is_none_or(|it| units::size(it).is_ok());

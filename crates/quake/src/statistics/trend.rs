@@ -26,19 +26,21 @@ impl MannKendall {
         Self { s, variance: (of(values.len() as f64) - ties) / 18.0 }
     }
 
-    /// Of values that may depend on those before: the variance is made as much greater as the ranks, less their
+    /// Of values at these places that may depend on those before: the variance is made as much greater as the ranks, less their
     /// trend, are correlated (Hamed and Rao: A modified Mann-Kendall trend test for autocorrelated data, Journal of
     /// Hydrology 204, 1998). It is never made less.
-    pub fn correlated(values: &[f64]) -> Self {
+    pub fn correlated(at: &[f64], values: &[f64]) -> Self {
         let independent = Self::independent(values);
         let n = values.len() as f64;
-        let index: Vec<f64> = (0..values.len()).map(|at| at as f64).collect();
-        let residuals = residuals(&index, values);
+        let residuals = residuals(at, values);
         let significant = Z95 / n.sqrt();
         let mut excess = 0.0;
         for lag in 1..values.len() / 3 {
-            let of = autocorrelation(&residuals, lag);
-            if of.abs() > significant {
+            // What a trend was taken out of seems less correlated than it is (Marriott and Pope, Biometrika 41, 1954).
+            let seen = autocorrelation(&residuals, lag);
+            let of = if lag == 1 { seen + (1.0 + 4.0 * seen) / n } else { seen };
+            // That of neighbours counts always: too small a variance is the worse mistake.
+            if of.abs() > significant || (lag == 1 && of > 0.0) {
                 let left = n - lag as f64;
                 excess += left * (left - 1.0) * (left - 2.0) * of;
             }
@@ -138,6 +140,7 @@ impl Slope {
             reason = "not below 0, and less than there are slopes"
         )]
         let outwards = ((slopes.len() as f64 - reach) / 2.0).floor().max(1.0) as usize;
+        slopes.sort_unstable_by(f64::total_cmp);
         let (lower, upper) = (slopes[outwards - 1], slopes[slopes.len() - outwards]);
         Some(Self { slope, lower, upper })
     }
@@ -174,9 +177,9 @@ mod tests {
 
     #[test]
     fn what_is_constant_has_no_trend_and_no_slope() {
-        let test = MannKendall::correlated(&[7.0; 40]);
-        assert_eq!((test.s, test.variance, test.z()), (0.0, 0.0, 0.0));
         let at: Vec<f64> = (0..40).map(f64::from).collect();
+        let test = MannKendall::correlated(&at, &[7.0; 40]);
+        assert_eq!((test.s, test.variance, test.z()), (0.0, 0.0, 0.0));
         let zero = Slope { slope: 0.0, lower: 0.0, upper: 0.0 };
         assert_eq!(Slope::of(&at, &[7.0; 40], &test, Z95), Some(zero));
         assert_eq!(Slope::of(&[1.0; 40], &[7.0; 40], &test, Z95), None);
@@ -191,12 +194,13 @@ mod tests {
 
     #[test]
     fn correlation_widens_and_never_narrows() {
+        let at: Vec<f64> = (0..60).map(f64::from).collect();
         let waves: Vec<f64> = (0..60).map(|at| (f64::from(at) / 5.0).sin()).collect();
         let alternating: Vec<f64> =
             (0..60).map(|at| f64::from(at % 2) + 1e-3 * f64::from(at)).collect();
         for (values, wider) in [(waves, true), (alternating, false)] {
             let plain = MannKendall::independent(&values).variance;
-            let corrected = MannKendall::correlated(&values).variance;
+            let corrected = MannKendall::correlated(&at, &values).variance;
             assert_eq!(corrected > plain, wider, "{corrected} beside {plain}");
             assert!(corrected >= plain);
         }
