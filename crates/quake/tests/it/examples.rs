@@ -30,7 +30,8 @@ fn every_experiment_of_the_project_can_be_run() {
 #[test]
 fn the_guide_shows_an_experiment_as_it_is() {
     let guide = std::fs::read_to_string(root().join("docs/guides/quake.md")).expect("the guide");
-    let (_, shown) = guide.split_once("<!-- examples/quake/cxf.toml -->\n```toml\n").expect("shown");
+    let (_, shown) =
+        guide.split_once("<!-- examples/quake/cxf.toml -->\n```toml\n").expect("shown");
     let (shown, _) = shown.split_once("```").expect("a block ends");
     let file = std::fs::read_to_string(root().join("examples/quake/cxf.toml")).expect("the file");
     assert!(file.ends_with(shown), "the guide shows another cxf.toml than there is");
