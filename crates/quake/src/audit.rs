@@ -1,9 +1,8 @@
 //! Whether what the server holds at the end agrees with what its clients saw.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, Read as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use crate::experiment::{Audit, UnknownWord, fill};
 use crate::load::WARM_UP;
@@ -12,6 +11,8 @@ use crate::record::{AuditOutcome, Outcome};
 
 /// IDs that are told of an audit.
 const EXAMPLES: usize = 20;
+/// Bytes in which a number has room.
+const NUMBER: u64 = 80;
 
 /// Why there is no audit.
 #[derive(Debug, thiserror::Error)]
@@ -19,16 +20,14 @@ pub enum AuditError {
     /// A log of an agent.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// A word in braces.
-    #[error("audit: {0}")]
-    Word(#[from] UnknownWord),
-    /// The program that tells what was done.
-    #[error("the audit's program {program} {what}")]
-    Program {
-        /// The program.
-        program: String,
-        /// What is wrong with it.
-        what: String,
+    /// What was done can't be read.
+    #[error("cannot read what the audit's program wrote")]
+    Output(#[from] io::Error),
+    /// A count that is none.
+    #[error("the audit's program wrote {text:?}: it has to write one number")]
+    NoNumber {
+        /// How it begins.
+        text: String,
     },
 }
 
@@ -159,53 +158,32 @@ impl Seen {
 }
 
 impl Audit {
-    /// Asks the server's side what was done, and compares. `values` fills words of the command; `others` are requests
-    /// that count and that no log has: the warm-up and probes.
+    /// The program that tells what was done, with its arguments: `values` fill their words.
     ///
     /// # Errors
-    /// The program can't be run, fails, or says what is no number.
+    /// A word that is none.
+    pub fn command(&self, values: &BTreeMap<String, String>) -> Result<Vec<String>, UnknownWord> {
+        let command = if self.ledger.is_empty() { &self.count } else { &self.ledger };
+        command.iter().map(|word| fill(word, values)).collect()
+    }
+
+    /// Compares what that program wrote. `others` are requests that count and that no log has: the warm-up and probes.
+    ///
+    /// # Errors
+    /// It can't be read, or is no number where one is needed.
     pub fn compare(
         &self,
         view: &ClientView,
-        values: &BTreeMap<String, String>,
+        output: impl BufRead,
         others: u64,
     ) -> Result<AuditOutcome, AuditError> {
-        let by_ledger = !self.ledger.is_empty();
-        let command = if by_ledger { &self.ledger } else { &self.count };
-        let words: Vec<String> =
-            command.iter().map(|word| fill(word, values)).collect::<Result<_, _>>()?;
-        let Some((program, arguments)) = words.split_first() else {
-            return Ok(AuditOutcome::default());
-        };
-        let failed = |what: String| AuditError::Program { program: program.clone(), what };
-        let io_failed = |error: io::Error| failed(format!("can't be run: {error}"));
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(io_failed)?;
-        let Some(output) = child.stdout.take() else {
-            return Err(io_failed(io::ErrorKind::BrokenPipe.into()));
-        };
-        let mut output = BufReader::new(output);
-        let compared = match by_ledger {
-            true => view.against_ledger(&mut output).map_err(io_failed),
-            false => io::read_to_string(&mut output).map_err(io_failed).and_then(|text| {
-                let count = text.trim().parse::<u64>();
-                let count = count.map_err(|_| {
-                    let text: String = text.chars().take(80).collect();
-                    failed(format!("wrote {text:?}: it has to write one number"))
-                })?;
-                Ok(view.against_count(count.saturating_sub(others)))
-            }),
-        };
-        drop(output);
-        let status = child.wait().map_err(io_failed)?;
-        if !status.success() {
-            return Err(failed(format!("failed ({status})")));
+        if !self.ledger.is_empty() {
+            return Ok(view.against_ledger(output)?);
         }
-        compared
+        let mut text = String::new();
+        output.take(NUMBER).read_to_string(&mut text)?;
+        let count = text.trim().parse::<u64>().map_err(|_| AuditError::NoNumber { text })?;
+        Ok(view.against_count(count.saturating_sub(others)))
     }
 }
 
@@ -279,25 +257,28 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_of_an_experiment_are_asked() {
-        let values = [("directory".to_owned(), "0\\n1\\n5\\n".to_owned())].into();
+    fn what_the_program_of_an_experiment_writes_is_compared() {
+        let values = [("directory".to_owned(), "/cell".to_owned())].into();
         let audit = |ledger: &[&str], count: &[&str]| Audit {
             ledger: ledger.iter().map(|word| (*word).to_owned()).collect(),
             count: count.iter().map(|word| (*word).to_owned()).collect(),
         };
-        let compare = |audit: Audit, others| audit.compare(&view(&SEEN), &values, others);
-        let outcome = compare(audit(&["printf", "{directory}"], &[]), 0).expect("it runs");
+        let by_ledger = audit(&["cat", "{directory}/ledger"], &[]);
+        assert_eq!(
+            by_ledger.command(&values).as_deref(),
+            Ok(&["cat", "/cell/ledger"].map(str::to_owned)[..])
+        );
+        let compare = |audit: &Audit, output: &str, others| {
+            audit.compare(&view(&SEEN), output.as_bytes(), others)
+        };
+        let outcome = compare(&by_ledger, "0\n1\n5\n", 0).expect("it is a ledger");
         assert_eq!(outcome, AuditOutcome { answered: 3, ..AuditOutcome::default() });
-        let outcome = compare(audit(&[], &["echo", "9"]), 5).expect("it runs");
+        let by_count = audit(&[], &["count"]);
+        let outcome = compare(&by_count, "9\n", 5).expect("it is a number");
         assert_eq!((outcome.lost, outcome.invented), (0, 0));
-        for (wrong, told) in [
-            (audit(&[], &["echo", "many"]), "has to write one number"),
-            (audit(&["false"], &[]), "failed"),
-            (audit(&["/no/such/program"], &[]), "can't be run"),
-            (audit(&["echo", "{directry}"], &[]), "did you mean {directory}"),
-        ] {
-            let error = compare(wrong, 0).expect_err(told).to_string();
-            assert!(error.contains(told), "{error}");
-        }
+        let error = compare(&by_count, &"many".repeat(100), 0).expect_err("it is none").to_string();
+        assert!(error.contains("has to write one number") && error.len() < 200, "{error}");
+        let error = audit(&["{directry}"], &[]).command(&values).expect_err("it is none");
+        assert!(error.to_string().contains("did you mean {directory}"), "{error}");
     }
 }

@@ -144,6 +144,12 @@ pub struct Probe {
     pub every: Duration,
 }
 
+impl Default for Probe {
+    fn default() -> Self {
+        Self { operation: None, path: None, every: second() }
+    }
+}
+
 fn second() -> Duration {
     Duration::from_secs(1)
 }

@@ -18,6 +18,7 @@ pub use self::series::{LoadPoint, ProcessPoint, Series, SystemPoint};
 pub use self::usage::ResourceAgeing;
 use self::usage::Usage;
 use crate::experiment::{Arrivals, Experiment};
+use crate::record::directory::{CELL, LOAD};
 use crate::record::{
     AuditOutcome, CellDirectory, Event, Happening, MergedSecond, Outcomes, Quantiles, RecordError,
 };
@@ -150,17 +151,20 @@ impl Figures {
         let mut series = CellSeries::default();
         let mut all = MergedSecond::new(0);
         let mut seconds: Vec<Brief> = Vec::new();
-        for second in cell.load()? {
+        let which = cell.cell()?;
+        let swept = experiment.of_cell(&which);
+        let experiment = &swept.map_err(|error| cell.damaged(CELL, 1, &error))?;
+        for (line, second) in cell.load()?.enumerate() {
             let second = second?;
             let mut merged = MergedSecond::new(second.second);
-            merged.add(&second).map_err(|error| cell.damaged(&error))?;
+            merged.add(&second).map_err(|error| cell.damaged(LOAD, line + 1, &error))?;
             let at = second.second as usize;
             seconds.resize(seconds.len().max(at + 1), Brief::default());
             seconds[at].add(&merged);
             all.merge(&merged);
             load.add(second.second, merged);
         }
-        let values = cell.cell()?.values;
+        let values = which.values;
         let mut usage = Usage::new(&seconds);
         let (mut probes, mut answered, mut watching, mut watched) = (0_u64, 0_u64, 0_u64, 0_u64);
         for second in cell.system()? {

@@ -18,7 +18,7 @@
 //! Times are seconds since the common start of the cell, by the manager's clock. [`RunDirectory`] reads and writes
 //! the files, [`MergedSecond`] adds up what agents saw, [`histogram`] is the text that histograms have in them.
 
-mod directory;
+pub(crate) mod directory;
 pub mod histogram;
 mod merged;
 

@@ -230,16 +230,16 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
     let provoked: Vec<&FailureFigures> =
         figures.failures.iter().filter(|of| of.provoked_by.is_some()).collect();
     if figures.faults > 0 {
-        text += &format!("; {} faults were injected", figures.faults);
+        text += &format!("; faults injected: {}", figures.faults);
     }
     if !provoked.is_empty() {
-        text += &format!("; it failed {} times after faults or under stress", provoked.len());
+        text += &format!("; failures after those or under stress: {}", provoked.len());
         let median = |of: fn(&FailureFigures) -> Option<f64>| {
             let mut times: Vec<f64> = provoked.iter().filter_map(|failure| of(failure)).collect();
             crate::statistics::median(&mut times)
         };
         if let Some(time) = median(|of| of.to_recover) {
-            text += &format!(", and was back after {} (median)", words::seconds(time));
+            text += &format!(", back after {} (median)", words::seconds(time));
         }
     }
     text + "."

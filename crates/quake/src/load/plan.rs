@@ -33,7 +33,7 @@ pub struct LoadPlan {
     /// The value of `Authorization`.
     pub(super) authorization: Option<String>,
     /// Certificates that are trusted, as PEM; without them the system's.
-    pub(super) ca: Option<String>,
+    pub(crate) ca: Option<String>,
 }
 
 /// A kind of request.

@@ -59,9 +59,4 @@ impl ProbeRequest {
             _ => Err(ended.said.unwrap_or_default()),
         }
     }
-
-    /// How often it has asked: an audit by count takes these off.
-    pub fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
-    }
 }

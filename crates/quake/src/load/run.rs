@@ -28,8 +28,8 @@ use crate::record::{LoadSecond, Outcome, Outcomes};
 
 /// How often the agent looks how late it is.
 const HEARTBEAT: Duration = Duration::from_millis(10);
-/// A client's pause when it got no connection, or the agent lacked something: who is refused at once would ask some
-/// ten thousand times a second, and keep a server from starting.
+/// A client's pause when it got no connection, or the agent lacked something: who is refused at once would ask as
+/// fast as it can, and slow the start of a server.
 const PAUSE: Duration = Duration::from_millis(100);
 /// After so many requests that are due, those that were begun get their turn.
 const BATCH: u32 = 64;

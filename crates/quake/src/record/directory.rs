@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::histogram::NotAHistogram;
 use super::{Cell, CellOutcome, Event, LoadSecond, SystemSecond};
 use crate::experiment::Experiment;
 
 const EXPERIMENT: &str = "experiment.toml";
 const CELLS: &str = "cells";
-const CELL: &str = "cell.json";
-const LOAD: &str = "load.jsonl";
+pub(crate) const CELL: &str = "cell.json";
+pub(crate) const LOAD: &str = "load.jsonl";
 const SYSTEM: &str = "system.jsonl";
 const EVENTS: &str = "events.jsonl";
 const REQUESTS: &str = "requests.bin";
@@ -241,9 +240,9 @@ impl CellDirectory {
         })
     }
 
-    /// What agents saw is damaged: a line is JSON and its histogram is none.
-    pub(crate) fn damaged(&self, why: &NotAHistogram) -> RecordError {
-        RecordError::Damaged { path: self.path.join(LOAD), line: 0, why: why.to_string() }
+    /// A line of one of its files is JSON, and what it says can't be.
+    pub(crate) fn damaged(&self, file: &str, line: usize, why: &dyn ToString) -> RecordError {
+        RecordError::Damaged { path: self.path.join(file), line, why: why.to_string() }
     }
 
     /// Which it is.

@@ -353,6 +353,19 @@ fn a_cell_that_was_cut_off_is_incomplete_and_still_reported() {
     assert!((results.cells[0].figures.goodput - 500.0).abs() < 10.0);
 }
 
+#[test]
+fn a_histogram_that_is_none_is_told_with_its_file_and_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    matrix(directory.path(), &[("1.4", "request", Behaviour { seconds: 3, ..WELL })]);
+    let load = directory.path().join("cells/scope=request,version=1.4/1/load.jsonl");
+    let text = fs::read_to_string(&load).expect("it is there");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines[2] = lines[2].replace("\"latency\":\"", "\"latency\":\"x");
+    fs::write(&load, lines.join("\n") + "\n").expect("it can be written");
+    let error = write(directory.path()).expect_err("it is none").to_string();
+    assert!(error.contains("load.jsonl is damaged, line 3: a histogram can't be read"), "{error}");
+}
+
 fn conditions(texts: &[&str]) -> Vec<Condition> {
     texts.iter().map(|text| text.parse().expect("it is one")).collect()
 }

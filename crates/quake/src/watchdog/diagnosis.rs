@@ -127,19 +127,17 @@ fn wrong(history: &History) -> Option<Diagnosis> {
 fn faulty(history: &History, settings: &Watchdog) -> Option<Diagnosis> {
     let window = history.window()?;
     let ended = window.outcomes.total() as f64;
-    let kinds: [(FailureClass, f64, fn(&Outcomes) -> u64); 2] = [
-        (FailureClass::Error, settings.error_above, |outcomes| outcomes.error),
-        (FailureClass::Refused, settings.refused_above, |outcomes| outcomes.refused),
+    let kinds = [
+        (FailureClass::Error, settings.error_above, Outcome::Error),
+        (FailureClass::Refused, settings.refused_above, Outcome::Refused),
     ];
-    kinds.into_iter().find_map(|(class, above, count)| {
-        (count(&window.outcomes) as f64 > above * ended).then(|| {
-            let of_them = window.seconds.iter().filter(|second| count(&second.outcomes) > 0);
-            Diagnosis {
-                class,
-                since: first_of(&of_them.copied().collect::<Vec<_>>()),
-                cause: figures(&window),
-            }
-        })
+    kinds.into_iter().find_map(|(class, above, outcome)| {
+        if window.outcomes.count(outcome) as f64 <= above * ended {
+            return None;
+        }
+        let mut of_them = window.seconds.clone();
+        of_them.retain(|second| second.outcomes.count(outcome) > 0);
+        Some(Diagnosis { class, since: first_of(&of_them), cause: figures(&window) })
     })
 }
 

@@ -108,10 +108,9 @@ struct MemoryGroup(PathBuf);
 impl MemoryGroup {
     fn new() -> Option<Self> {
         let name = format!("quake-{}", std::process::id());
-        for (parent, limit) in [
-            ("/sys/fs/cgroup", "memory.max"),
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-        ] {
+        for (parent, limit) in
+            [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")]
+        {
             let group = Path::new(parent).join(&name);
             if fs::create_dir(&group).is_err() {
                 continue;
