@@ -55,6 +55,10 @@ def experiment(tools: Tools, file: Path, name: str, settings: list[str]) -> dict
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=False,
                           env={**os.environ, "PATH": f"{tools.binary.parent}:{os.environ['PATH']}"})
     print(done.stdout, end="", flush=True)
+    # What `small-disk.sh` made has to be there until the server has ended.
+    for disk in report.glob("cells/*/*/data"):
+        if disk.is_mount():
+            subprocess.run(["umount", str(disk)], check=True)
     if done.returncode not in (0, UNTRUSTED):
         raise SystemExit(f"bench: {name} ended with exit code {done.returncode}")
     results = json.loads((report / "results.json").read_text())

@@ -323,21 +323,16 @@ fn tail(log: &Path) -> io::Result<String> {
 }
 
 fn last_words(log: &str) -> Option<String> {
-    // As Java, Python, C and Rust call what ends a program.
-    const TELLING: [&str; 9] = [
-        "OutOfMemory",
-        "out of memory",
-        "Exception",
-        "Error",
-        "error:",
-        "panicked",
-        "fatal",
-        "FATAL",
-        "Segmentation fault",
-    ];
-    let lines = || log.lines().rev().filter(|line| !line.trim().is_empty());
-    let telling = lines().find(|line| TELLING.iter().any(|word| line.contains(word)));
-    telling.or_else(|| lines().next()).map(|line| line.trim().chars().take(200).collect())
+    // As Java, Python, C and Rust call what ends a program; the first of these tell more than the others.
+    const MEMORY: [&str; 2] = ["OutOfMemory", "out of memory"];
+    const ERROR: [&str; 7] =
+        ["Exception", "Error", "error:", "panicked", "fatal", "FATAL", "Segmentation fault"];
+    // Frames of a stack (Java's) have names of errors in them and tell nothing.
+    let is_word = |line: &&str| !line.is_empty() && !line.starts_with("at ");
+    let lines = || log.lines().rev().map(str::trim).filter(is_word);
+    let with = |words: &[&str]| lines().find(|line| words.iter().any(|word| line.contains(word)));
+    let telling = with(&MEMORY).or_else(|| with(&ERROR)).or_else(|| lines().next());
+    telling.map(|line| line.chars().take(200).collect())
 }
 
 #[cfg(test)]
@@ -348,6 +343,11 @@ mod tests {
     fn the_line_of_a_log_that_tells_most_is_found() {
         let log = "started\njava.lang.OutOfMemoryError: Java heap space\n\tat a.B.c(B.java:1)\n\n";
         assert_eq!(last_words(log).as_deref(), Some("java.lang.OutOfMemoryError: Java heap space"));
+        let later = format!(
+            "{log}SEVERE: Servlet.service() threw Exception\n\tat a.ErrorValve.invoke(E.java:2)\n"
+        );
+        let memory = Some("java.lang.OutOfMemoryError: Java heap space");
+        assert_eq!(last_words(&later).as_deref(), memory, "neither a frame nor what came of it");
         assert_eq!(last_words("one\ntwo\n").as_deref(), Some("two"));
         assert_eq!(last_words(" \n"), None);
     }
