@@ -10,6 +10,7 @@ use super::connection::{Broken, Connection};
 use super::prepared::{Prepared, PreparedOperation};
 use super::response::AnswerReader;
 use crate::check::{Answer, CheckerError, Judgement, Question};
+use crate::probe::unreachable;
 use crate::random::Random;
 use crate::record::Outcome;
 use crate::request::RequestId;
@@ -187,9 +188,9 @@ async fn open(load: &Prepared, operation: &PreparedOperation) -> Result<Connecti
     match timeout(load.deadline, opening).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) if is_own(&error) => Err(Failed::Own(error)),
-        Ok(Err(error)) => Err(Failed::Ended(Outcome::Unreachable, error.to_string())),
+        Ok(Err(error)) => Err(Failed::Ended(Outcome::Unreachable, unreachable(&error))),
         Err(_) => {
-            let said = format!("no connection within {:?}", load.deadline);
+            let said = unreachable(&io::ErrorKind::TimedOut.into());
             Err(Failed::Ended(Outcome::Unreachable, said))
         }
     }
