@@ -37,6 +37,7 @@ help:
 	@echo 'make pipe    the whole Pipe Problem: gas, heat, stress and a crack at six sites; SIZE=coarse, small or large'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
+	@echo 'make quake   servers of others and ours under load until they fail or show that they do not, ten minutes'
 	@echo 'make soak    a workflow, its servers and programs killed 300 times, and the coarse Pipe Problem every 5 s, about 15 minutes'
 	@echo 'make mpi4py  the tests of mpi4py on our MPI library, each transport once or more, 15 minutes'
 	@echo 'make fuzz    every reader for an hour'
@@ -80,6 +81,14 @@ pipe: tools .venv/python-tools
 	$(CARGO) build --release --package fishplate
 	$(call install_package,--release)
 	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem --size $(SIZE) --steps $(STEPS)
+
+# Axis 1.x in session scope, which becomes a zombie; in request scope, CXF, gSOAP, Spyne and ours, which do not. A line for each.
+.PHONY: quake
+quake: tools
+	examples/quake/install.sh axis cxf gsoap python
+	$(CARGO) build --release --package fishplate
+	rm -rf target/quake
+	PATH="$(CURDIR)/target/release:$$PATH" examples/quake/run.sh target/quake
 
 # --- test -----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from pathlib import Path
 
 import killed
@@ -211,8 +212,40 @@ def pipe_killed(found: dict) -> list[str]:
             under(found, f"{loads['least']:.2f} to {loads['most']:.2f}"), "", *killed.table(found)]
 
 
+def quake(found: dict) -> list[str]:
+    lines = ["### What QUAKE says of Fishplate", "", under(found, f"{found['load_before']:.1f}"), "",
+             "| experiment | verdict | right a second | latency, median and 99 % | refused, 99 % of them within | available to clients "
+             "| back after a failure, median |", "|---|---|---|---|---|---|---|"]
+    for name, of in found["experiments"].items():
+        for cell in of["cells"]:
+            lines.append("| " + " | ".join([
+                " ".join([name, *of["settings"]]), cell["line"], f"{cell['goodput']:.0f}",
+                milliseconds(cell["latency"], "p50", "p99"), milliseconds(cell["refusal"], "p99"),
+                f"{cell['availability_clients'] or 0:.1%}", back(cell["failures"])]) + " |")
+    if watching := found.get("watching"):
+        lines += ["", f"Watched, the server gives {watching['rate']['median']:.3f} of what it gives alone (in "
+                  f"{len(watching['rounds'])} rounds {watching['rate']['least']} to {watching['rate']['most']}), for "
+                  f"{watching['processor']['median']:.3f} of the processor time a call; the watching itself uses "
+                  f"{watching['watching_cores']['median']:.2%} of a core."]
+    if beside := found.get("generator"):
+        lines += ["", f"The generator beside wrk, {beside['clients']} clients, calls that take {beside['nap'] * 1000:.0f} ms:", "",
+                  "| | wrk | QUAKE | ratio, median of rounds |", "|---|---|---|---|"]
+        lines += [f"| {what} | {beside['wrk'][what]:.0f} | {beside['quake'][what]:.0f} | {beside['ratio'][what]['median']} |"
+                  for what in beside["ratio"]]
+    return lines
+
+
+def milliseconds(quantiles: dict | None, *names: str) -> str:
+    return ", ".join(f"{quantiles[name] / 1000:.1f} ms" for name in names) if quantiles else ""
+
+
+def back(failures: list[dict]) -> str:
+    times = [failure["to_recover"] for failure in failures if failure.get("to_recover") is not None]
+    return f"{statistics.median(times):.1f} s ({len(times)} of {len(failures)})" if times else ""
+
+
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
-        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small,
+        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small, "quake": quake,
         **{f"{name}{way}": pipe for name in problem.MEASUREMENTS for way in ("", "-link")}, "pipe-killed": pipe_killed}
 
 

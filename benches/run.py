@@ -10,9 +10,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Not packages: one is named like a library that matplotlib imports.
-sys.path += [str(HERE / name) for name in ("packaging", "reference", "messages", "pipe")]
+sys.path += [str(HERE / name) for name in ("packaging", "reference", "messages", "pipe", "quake")]
 sys.path.append(str(HERE.parent / "interop"))
 
+import dependability  # noqa: E402
 import fairness  # noqa: E402
 import figure8  # noqa: E402
 import killed  # noqa: E402
@@ -58,6 +59,7 @@ MEASUREMENTS = {
         options.link) for name, size in problem.MEASUREMENTS.items()},
     "pipe-killed": lambda options, scratch: killed.run(tools(options, scratch),
                                                        *(("coarse", 1, 5) if options.quick else ("small", 2, 20))),
+    "quake": lambda options, scratch: dependability.measure(tools(options, scratch), options.only, options.quick),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }
@@ -108,8 +110,9 @@ def place(options: argparse.Namespace, scratch: Path) -> Place:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     every = [*MEASUREMENTS, PACKAGING, REFERENCE, MESSAGES]
-    parser.add_argument("measurement", nargs="*", default=every,
-                        help=f"some of {', '.join(every)}; default: all")
+    # `quake` takes hours: it is asked for.
+    parser.add_argument("measurement", nargs="*", default=[name for name in every if name != "quake"],
+                        help=f"some of {', '.join(every)}; default: all but quake")
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/fishplate")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/bench")
     parser.add_argument("--scratch", type=Path, default=ROOT / "target",
@@ -126,6 +129,7 @@ def parse_options() -> argparse.Namespace:
                         + ", ".join(f"{rounds} of {size}" for size, rounds in problem.SIZES.items()))
     parser.add_argument("--only", type=lambda text: text.split(","), default=[],
                         help=f"packaging: some of {','.join(stack.name for stack in STACKS)}; "
+                             f"quake: some of {','.join(dependability.PARTS)}; "
                              f"messages: some of {','.join(peers.NAMES)}")
     parser.add_argument("--ranks", type=lambda text: tuple(map(int, text.split(","))), default=(),
                         help="messages: how many ranks; default: 2 to 8, one after the other")
@@ -136,7 +140,7 @@ def parse_options() -> argparse.Namespace:
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
     if options.link and (local := set(options.measurement) - {PACKAGING, REFERENCE, MESSAGES, *problem.MEASUREMENTS}):
         parser.error(f"these have no link: {', '.join(sorted(local))}")
-    if unknown := set(options.only) - {stack.name for stack in STACKS} - set(peers.NAMES):
+    if unknown := set(options.only) - {stack.name for stack in STACKS} - set(peers.NAMES) - set(dependability.PARTS):
         parser.error(f"no such stack or side: {', '.join(sorted(unknown))}")
     return options
 

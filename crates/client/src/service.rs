@@ -363,6 +363,21 @@ impl Service {
         read(Fields(&reply.outputs)).map_err(|reason| self.bad_answer(reason))
     }
 
+    /// The message that [`Self::call`] sends, for who sends it by other means (a load generator). Arrays and files
+    /// travel as the settings say.
+    ///
+    /// # Errors
+    /// Those of [`Self::call`] that are about the operation and its arguments.
+    pub fn request(
+        &self,
+        operation: &str,
+        arguments: Vec<Argument>,
+        options: &Options,
+    ) -> Result<PackedMessage, Error> {
+        let described = self.verb_of(operation, Verb::Call)?;
+        self.packed(described, &arranged(described, arguments)?, options)
+    }
+
     async fn ask(
         &self,
         described: &DescribedOperation,

@@ -28,6 +28,7 @@ mod names;
 mod policy;
 mod pool;
 mod put;
+mod quake;
 mod quota;
 mod remove;
 mod restore;
@@ -130,6 +131,7 @@ enum Command {
     User(user::Args),
     Token(token::Args),
     Accounts(accounts::Args),
+    Quake(quake::Args),
     Quota(quota::Args),
     Backup(backup::Args),
     Restore(restore::Args),
@@ -160,6 +162,7 @@ impl Command {
             Self::Run(args) => return run::run(args, output),
             Self::Domain(args) => return domain::run(&args, output),
             Self::Mpi4py(args) => mpi4py::run(&args, output),
+            Self::Quake(args) => return quake::run(args, output),
             Self::Find(args) => find::run(&args, output),
             Self::Diff(args) => find::diff(&args, output),
             Self::Usage(args) => usage::run(&args, output),
@@ -238,6 +241,7 @@ impl Command {
             | Self::Run(_)
             | Self::Domain(_)
             | Self::Mpi4py(_)
+            | Self::Quake(_)
             | Self::Find(_)
             | Self::Diff(_)
             | Self::Completions(_)

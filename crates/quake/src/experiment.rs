@@ -2,13 +2,33 @@
 //!
 //! Words in braces (`{port}`, `{heap}`) are filled when a cell begins: the matrix's value of that name, a free
 //! port (`{port}`; `{port:NAME}` for further ones), the cell's own directory (`{directory}`), the folder of the
-//! experiment's file (`{here}`). They stand in `[system]`, `[audit]`, checkers and addresses.
+//! experiment's file (`{here}`). They stand in `[system]`, `[audit]`, checkers, addresses, templates and arguments.
+//! `{{port}` is the word itself; a brace that begins no word is a brace.
+//!
+//! - `read`: a file, and what is wrong with it, with its line
+//! - `validate`: what has to be so beyond its syntax
+//! - `words`: words in braces
+//! - `cells`: the matrix, combination by combination
+//! - `sweep`: keys of the file that the matrix sets
+
+mod cells;
+mod read;
+mod sweep;
+mod validate;
+pub(crate) mod words;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::record::FailureClass;
+use crate::statistics::ageing::Criteria;
+
+pub use read::{ExperimentError, Flaw};
+pub use sweep::SweepError;
+pub use words::{UnknownWord, fill};
 
 /// An experiment: systems in their configurations (cells), each loaded, disturbed and judged.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -24,7 +44,8 @@ pub struct Experiment {
     pub repetitions: u64,
     /// The server that is judged.
     pub system: System,
-    /// The configurations: each combination of a value of each name is a cell. Empty: one cell.
+    /// The configurations: each combination of a value of each name is a cell. Empty: one cell. A name with a full stop is
+    /// the path of a key of this file, such as `"workload.clients"`, and sets it ([`Self::of_cell`]).
     #[serde(default)]
     pub matrix: BTreeMap<String, Vec<String>>,
     /// Combinations that are left out: those that have all of a row's values.
@@ -46,6 +67,12 @@ pub struct Experiment {
     pub watchdog: Watchdog,
     /// Whether what the server holds at the end agrees with what its clients saw.
     pub audit: Option<Audit>,
+    /// Which growth is a leak.
+    #[serde(default)]
+    pub verdict: Criteria,
+    /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
+    #[serde(skip)]
+    pub here: PathBuf,
 }
 
 fn one() -> u64 {
@@ -117,6 +144,12 @@ pub struct Probe {
     pub every: Duration,
 }
 
+impl Default for Probe {
+    fn default() -> Self {
+        Self { operation: None, path: None, every: second() }
+    }
+}
+
 fn second() -> Duration {
     Duration::from_secs(1)
 }
@@ -165,6 +198,26 @@ fn yes() -> bool {
 
 fn deadline() -> Duration {
     Duration::from_secs(10)
+}
+
+impl Workload {
+    /// So many clients in a closed loop that nothing ends, and all else by default.
+    pub(crate) fn of(clients: u32) -> Self {
+        Self {
+            clients,
+            arrivals: Arrivals::Closed,
+            think: ThinkTime::default(),
+            requests: None,
+            duration: None,
+            warm_up: 0,
+            deadline: deadline(),
+            keep_alive: yes(),
+            cookies: false,
+            ca: None,
+            user: None,
+            token_file: None,
+        }
+    }
 }
 
 /// When requests are made; rates in requests a second over all agents.
@@ -247,8 +300,9 @@ pub struct Operation {
     /// How often it is drawn beside the others.
     #[serde(default = "weight")]
     pub weight: f64,
-    /// A file that is the whole body of the request; `{request}`, `{client}`, `{random:LOW..HIGH}`, `{text:LENGTH}`
-    /// and `{file:PATH}` are filled for each. Without one the request is made from the WSDL.
+    /// A file that is the whole body of the request; `{request}` (its number), `{client}`, `{random:LOW..HIGH}`,
+    /// `{real:LOW..HIGH}`, `{flag}`, `{text:LENGTH}`, `{base64:LENGTH}`, `{choice:A|B}` and `{line:PATH}` (any line of a
+    /// file) are filled for each, `{file:PATH}` once. Without one the request is made from the WSDL.
     pub template: Option<PathBuf>,
     /// The template's `Content-Type`.
     #[serde(default = "text_xml")]
@@ -258,18 +312,19 @@ pub struct Operation {
     pub action: String,
     /// Where its requests go, if not to the system's URL.
     pub url: Option<String>,
-    /// From the WSDL: the arguments as for `fishplate call` (`x=1`), with the braces of templates; a parameter that
-    /// is not named gets a random value of its type.
+    /// From the WSDL: the arguments as for `fishplate call` (`x=1`, `y:FILE`), with the braces of templates; a
+    /// required parameter that is not named gets a random value of its type.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// From the WSDL: `plain`, `mtom`, `swa`, `dime`.
+    /// From the WSDL: `xml`, `base64`, `mtom`, `swa`, `dime`; default `xml`.
     pub packaging: Option<String>,
     /// What a right answer is.
     #[serde(default)]
     pub expect: Expect,
     /// The answer is read no faster than this, in bytes a second (a slow reader).
     pub read_rate: Option<u64>,
-    /// Only this part of the request is sent, and the connection left (a half request), 0 to 1.
+    /// Only this part of the request is sent, 0 to 1 (a half request): the connection is left open until the server
+    /// closes it or the deadline has passed.
     pub send_part: Option<f64>,
 }
 
@@ -288,9 +343,9 @@ fn text_xml() -> String {
 pub struct Expect {
     /// The HTTP status; default 200.
     pub status: Option<u16>,
-    /// The body has this text; `{request}` and the like as in the request.
+    /// The body has this text; `{request}` and `{client}` as in the request.
     pub contains: Option<String>,
-    /// The text of the first element of this local name is this.
+    /// The text of the first element of this local name is this; likewise.
     #[serde(default)]
     pub element: BTreeMap<String, String>,
     /// The body's SHA-256, in hexadecimal digits.
@@ -377,10 +432,14 @@ pub enum Resource {
         #[serde(default, with = "duration")]
         delay: Duration,
     },
-    /// The clock that the server sees, set off (by the library `libfaketime`, when the server is started with it).
+    /// The clock that the server sees, set off. The host's is left alone, so the server has to be started with the
+    /// library libfaketime, which reads this file: `environment = { LD_PRELOAD = "/usr/lib/.../libfaketime.so.1",
+    /// FAKETIME_TIMESTAMP_FILE = "{directory}/clock", FAKETIME_NO_CACHE = "1", DONT_FAKE_MONOTONIC = "1" }`.
     Clock {
         /// How many seconds, forward or back.
         seconds: i64,
+        /// The file, `{directory}/clock` above.
+        file: PathBuf,
     },
 }
 
@@ -434,11 +493,24 @@ pub struct Watchdog {
     pub zombie_below: f64,
     /// Below this part: degraded.
     pub degraded_below: f64,
+    /// Faults that are more than this part of what ended: an error.
+    pub error_above: f64,
+    /// Refusals that are more than this part of what ended: it refuses.
+    pub refused_above: f64,
+    /// Processor time, in cores, above which a server that gives no answers thrashes; below it is idle.
+    pub busy_above: f64,
     /// For how long, before it is said.
     #[serde(with = "duration")]
     pub window: Duration,
+    /// So many right answers are expected in a window, or it is longer: of fewer, chance could make none.
+    pub least_answers: u32,
+    /// The first seconds, of whose goodput the baseline is the median.
+    #[serde(with = "duration")]
+    pub baseline: Duration,
     /// How often it is restarted; further failures end the cell (it is decided).
     pub restarts: u32,
+    /// Classes after which it is restarted beside CRASH, HANG and ZOMBIE; in these it goes on otherwise.
+    pub restart_on: Vec<FailureClass>,
     /// Preventive restarts.
     pub rejuvenate: Option<Rejuvenation>,
 }
@@ -449,8 +521,14 @@ impl Default for Watchdog {
             hang_after: Duration::from_secs(5),
             zombie_below: 0.01,
             degraded_below: 0.2,
+            error_above: 0.05,
+            refused_above: 0.5,
+            busy_above: 0.1,
             window: Duration::from_secs(5),
+            least_answers: 25,
+            baseline: Duration::from_secs(10),
             restarts: 0,
+            restart_on: Vec::new(),
             rejuvenate: None,
         }
     }

@@ -12,12 +12,20 @@
 //!     requests.bin           what became of each request, for audits
 //!     log/PROCESS            what processes of the system wrote
 //!     outcome.json           [`CellOutcome`]; it is there when the cell is complete, and not before
-//! report.html, results.csv, results.json
+//! report.html, results.csv, series.csv, results.json
 //! ```
 //!
-//! Times are seconds since the common start of the cell, by the manager's clock.
+//! Times are seconds since the common start of the cell, by the manager's clock. [`RunDirectory`] reads and writes
+//! the files, [`MergedSecond`] adds up what agents saw, [`histogram`] is the text that histograms have in them.
+
+pub(crate) mod directory;
+pub mod histogram;
+mod merged;
 
 use std::collections::BTreeMap;
+
+pub use directory::{CellDirectory, CellWriter, Lines, RecordError, RunDirectory};
+pub use merged::{MergedSecond, Quantiles};
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +36,50 @@ pub struct Cell {
     pub values: BTreeMap<String, String>,
     /// From 1.
     pub repetition: u64,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// As in [`Outcomes`], likewise all others.
+    Right,
+    /// Too late.
+    Late,
+    /// WRONG.
+    Wrong,
+    /// ERROR.
+    Error,
+    /// REFUSED.
+    Refused,
+    /// No connection.
+    Unreachable,
+    /// Broken before its end.
+    Broken,
+    /// No answer.
+    Unanswered,
+    /// Left by the client.
+    Abandoned,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Right,
+        Self::Late,
+        Self::Wrong,
+        Self::Error,
+        Self::Refused,
+        Self::Unreachable,
+        Self::Broken,
+        Self::Unanswered,
+        Self::Abandoned,
+    ];
+
+    /// In a word, as records write it.
+    pub fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
 /// What became of requests. Every request that was begun is in exactly one.
@@ -47,8 +99,47 @@ pub struct Outcomes {
     pub unreachable: u64,
     /// The connection broke before the answer's end.
     pub broken: u64,
-    /// No answer within ten deadlines; the client went on.
+    /// No answer within ten deadlines; the client went on. At the end of the load, none within one.
     pub unanswered: u64,
+    /// Sent in part only, as the experiment says (a half request): it tells nothing of the server.
+    #[serde(default)]
+    pub abandoned: u64,
+}
+
+impl Outcomes {
+    /// How many had this outcome.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        let mut counts = *self;
+        *counts.count_mut(outcome)
+    }
+
+    /// The same, to be changed.
+    pub fn count_mut(&mut self, outcome: Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::Right => &mut self.right,
+            Outcome::Late => &mut self.late,
+            Outcome::Wrong => &mut self.wrong,
+            Outcome::Error => &mut self.error,
+            Outcome::Refused => &mut self.refused,
+            Outcome::Unreachable => &mut self.unreachable,
+            Outcome::Broken => &mut self.broken,
+            Outcome::Unanswered => &mut self.unanswered,
+            Outcome::Abandoned => &mut self.abandoned,
+        }
+    }
+
+    /// All that ended.
+    pub fn total(&self) -> u64 {
+        Outcome::ALL.iter().map(|outcome| self.count(*outcome)).sum()
+    }
+}
+
+impl std::ops::AddAssign for Outcomes {
+    fn add_assign(&mut self, other: Self) {
+        for outcome in Outcome::ALL {
+            *self.count_mut(outcome) += other.count(outcome);
+        }
+    }
 }
 
 /// A second of an agent's load. `latency` counts from when a request should have begun (coordinated omission
@@ -71,6 +162,12 @@ pub struct LoadSecond {
     pub latency: String,
     /// The same, without the correction.
     pub service: String,
+    /// How long refused requests waited for their refusal: a histogram likewise.
+    #[serde(default)]
+    pub refusal: String,
+    /// Answers that opened a session (`Set-Cookie`) which their client, keeping no cookies, will never use again.
+    #[serde(default)]
+    pub dropped_sessions: u64,
     /// Bytes sent and received.
     pub bytes: (u64, u64),
     /// The longest that a request began after its time because the agent was late, in microseconds.
@@ -119,6 +216,13 @@ pub struct ProcessSample {
     pub descriptors: u64,
     /// Processor time in this second, in microseconds.
     pub processor: u64,
+}
+
+impl ProcessSample {
+    /// The memory that it answers for, in bytes: proportional if that could be read, else resident.
+    pub fn memory(&self) -> u64 {
+        self.proportional.unwrap_or(self.resident)
+    }
 }
 
 /// Something that happened.

@@ -40,7 +40,7 @@ impl Credential {
     }
 
     /// The value of `Authorization`; `None` if it holds what no header can.
-    pub(crate) fn header(&self) -> Option<HeaderValue> {
+    pub fn header(&self) -> Option<HeaderValue> {
         let text = match self {
             Self::Token(token) => format!("Bearer {token}"),
             Self::Password { user, .. } if user.contains(':') => return None,

@@ -9,6 +9,11 @@ use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::http::UNKNOWN_ISSUER;
 use fishplate_data::transfer::TransferError;
 use fishplate_jobs::descriptor;
+use fishplate_quake::agent::AgentError;
+use fishplate_quake::agent::token::TokenError;
+use fishplate_quake::experiment::ExperimentError;
+use fishplate_quake::manager::RunError;
+use fishplate_quake::record::RecordError;
 use fishplate_server::assembly::AssemblyError;
 use fishplate_server::policy::file::PolicyError;
 use serde_json::{Value, json};
@@ -80,7 +85,17 @@ impl FailureReport {
                 || cause.is::<descriptor::ReadError>()
                 || cause.is::<Mistakes>()
                 || cause.is::<PolicyError>()
+                || cause.is::<RecordError>()
                 || matches!(cause.downcast_ref(), Some(AssemblyError::Policy(_)))
+            {
+                failure.exit = Exit::Usage;
+            } else if cause.is::<AgentError>()
+                || matches!(cause.downcast_ref(), Some(RunError::AgentsMissing { .. }))
+            {
+                failure.exit = Exit::Unreachable;
+            } else if cause.is::<ExperimentError>()
+                || cause.is::<TokenError>()
+                || matches!(cause.downcast_ref(), Some(RunError::NoSuchCell { .. }))
             {
                 failure.exit = Exit::Usage;
             } else if let Some(error) = cause.downcast_ref::<clap::Error>() {

@@ -36,6 +36,8 @@ mod papers;
 mod policy;
 mod processes;
 mod proxy;
+mod quake;
+mod quake_report;
 mod quotas;
 mod ranks;
 mod readers;

@@ -14,7 +14,8 @@ pub(crate) struct Process {
     pub(crate) name: String,
     parent: i32,
     session: i32,
-    line: String,
+    /// Its words, with a zero behind each.
+    pub(crate) line: String,
 }
 
 /// Process IDs of the supervisor of this data directory; there may be none, or for a moment two.
@@ -62,6 +63,17 @@ pub(crate) fn of_jobs(data: &Path) -> Vec<Process> {
             of_a_job && fs::read_link(format!("{path}/cwd")).is_ok_and(|cwd| cwd.starts_with(&jobs))
         })
         .collect()
+}
+
+/// All processes that have this variable in their environment, as they got it.
+pub(crate) fn with_variable(name: &str, value: &str) -> Vec<Process> {
+    let wanted = format!("{name}={value}").into_bytes();
+    let has_it = |process: &Process| {
+        fs::read(format!("/proc/{}/environ", process.pid)).is_ok_and(|environment| {
+            environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+        })
+    };
+    all().filter(has_it).collect()
 }
 
 /// Whether there is a process of this number that is no zombie.

@@ -297,7 +297,7 @@ impl Drop for Server {
 /// system gives to connections: else a caller who tries to reach a server that is being restarted
 /// may be given the server's own port, and connect to itself. Nor is it another test's, in whatever
 /// process: each port that is used has a file that is locked.
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     static MINE: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let ports =

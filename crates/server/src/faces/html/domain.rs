@@ -215,7 +215,7 @@ fn matrix(
             };
             let (bytes, messages) = (units::rounded(of.bytes), of.messages);
             let heat = heat(of.bytes, range);
-            let route = routes.get(&(*from, of.peer)).map(|route| route.to_string());
+            let route = routes.get(&(*from, of.peer)).map(ToString::to_string);
             let route = escaped(&route.unwrap_or_default());
             let _ = write!(
                 body,

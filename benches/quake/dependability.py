@@ -1,0 +1,165 @@
+"""What QUAKE says of ourselves: its experiments in this directory, what its watching costs, and its generator beside wrk."""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import machine
+from overhead import spread
+from server import serving_functions, serving_words
+from throughput import CLIENTS, SCRIPT, wrk
+from tools import Tools
+
+HERE = Path(__file__).resolve().parent
+# In the order of the issue that asked for them. `stress-memory` takes all memory of its control group, itself included.
+EXPERIMENTS = ("function", "program", "kill", "stress", "stress-disk", "stress-memory", "clients", "admission", "memory")
+PARTS = (*EXPERIMENTS, "watching", "generator")
+WITHIN = {"stress-memory": [str(HERE / "confined.sh"), "memory=2048"]}
+AS_ROOT = ("stress-disk", "stress-memory", "memory")
+# Of those whose own times do not matter, with --quick.
+SHORT = {name: ["--set", "workload.duration=20s"] for name in ("function", "program", "clients", "admission", "memory")}
+SHORT["kill"] = ["--set", "workload.duration=100s"]
+UNTRUSTED = 10  # the exit code of `quake run` for a verdict that speaks against a system
+
+# A call that takes its time at the server, so that generators are not compared by what they leave of the processors.
+NAP, PLACES = 0.02, 64
+QUANTILES = {"p50": "50", "p90": "90", "p99": "99"}
+
+
+def measure(tools: Tools, only: list[str], quick: bool) -> dict:
+    """All of it; an experiment that this machine can't run is left out, and told."""
+    wanted = [name for name in PARTS if not only or name in only]
+    left_out = [name for name in wanted if name in AS_ROOT and os.geteuid() != 0]
+    found: dict = {"quick": quick, "left_out": left_out, "experiments": {}}
+    for name in wanted:
+        if name in left_out:
+            continue
+        print(f"quake: {name} ...", flush=True)
+        if name == "watching":
+            found["watching"] = watching(tools, 2 if quick else 6, 5 if quick else 20)
+        elif name == "generator":
+            found["generator"] = generator(tools, 2 if quick else 6, 5 if quick else 20)
+        else:
+            found["experiments"][name] = experiment(tools, HERE / f"{name}.toml", name, SHORT.get(name, []) if quick else [])
+    return found
+
+
+def experiment(tools: Tools, file: Path, name: str, settings: list[str]) -> dict:
+    report = tools.scratch / f"{name}.quake"
+    command = [*WITHIN.get(name, []), tools.binary, "quake", "run", file, "--report", report, *settings]
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=False,
+                          env={**os.environ, "PATH": f"{tools.binary.parent}:{os.environ['PATH']}"})
+    print(done.stdout, end="", flush=True)
+    # What `small-disk.sh` made has to be there until the server has ended.
+    for disk in report.glob("cells/*/*/data"):
+        if disk.is_mount():
+            subprocess.run(["umount", str(disk)], check=True)
+    if done.returncode not in (0, UNTRUSTED):
+        raise SystemExit(f"bench: {name} ended with exit code {done.returncode}")
+    results = json.loads((report / "results.json").read_text())
+    return {"settings": settings, "load": round(machine.load(), 2),
+            "cells": [{"line": system["line"], "sentence": cell["verdict"]["sentence"], **cell["figures"]}
+                      for system, cell in zip(results["systems"], results["cells"], strict=True)]}
+
+
+def watching(tools: Tools, rounds: int, seconds: int) -> dict:
+    """What the server's work costs and gives while it is watched (sampled and probed each second) and while it is not. Each
+    round starts a server for each way; the load is wrk's, so QUAKE's own load does not count."""
+    rows = []
+    for _ in range(rounds):
+        with serving_functions(tools.binary, tools.scratch, "matrix") as server:
+            alone = load(tools, server.url, server.pid, seconds)
+        rows.append({"alone": alone, "watched": watched(tools, seconds)})
+    gives = [row["watched"]["a_second"] / row["alone"]["a_second"] for row in rows]
+    costs = [row["watched"]["cpu_microseconds"] / row["alone"]["cpu_microseconds"] for row in rows]
+    return {"rounds": rows, "rate": spread(gives), "processor": spread(costs),
+            "watching_cores": spread([row["watched"]["watching_cores"] for row in rows])}
+
+
+def watched(tools: Tools, seconds: int) -> dict:
+    report = tools.scratch / f"watched-{time.monotonic_ns()}.quake"
+    # One client that calls once, and then thinks for longer than all takes.
+    command = [tools.binary, "quake", "run", HERE / "function.toml", "--report", report, "--set", "workload.clients=1",
+               "--set", "workload.think={ mean = \"1h\" }", "--set", f"workload.duration={seconds + 30}s",
+               "--set", "workload.warm_up=0"]
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, "PATH": f"{tools.binary.parent}:{os.environ['PATH']}"})
+    try:
+        events = report / "cells/cell/1/events.jsonl"
+        while not (events.exists() and '"ready"' in events.read_text()):
+            time.sleep(0.1)
+        started = next(json.loads(line)["what"] for line in events.read_text().splitlines() if '"started"' in line)
+        url = f"http://127.0.0.1:{port_of(started['pid'])}/matrix"
+        row = load(tools, url, started["pid"], seconds)
+        samples = (report / "cells/cell/1/system.jsonl").read_text().splitlines()
+        used = [json.loads(line)["watching"] for line in samples if line.endswith("}")]
+        return {**row, "watching_cores": sum(used) / len(used) / 1e6 if used else 0.0}
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def port_of(pid: int) -> int:
+    """Of the only socket at which a process listens."""
+    inodes = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+            return int(fields[1].rpartition(":")[2], 16)
+    raise SystemExit(f"bench: process {pid} does not listen")
+
+
+def load(tools: Tools, url: str, pid: int, seconds: int) -> dict:
+    script = write_script(tools, "add", "<t:x>1</t:x><t:y>2</t:y>")
+    wrk(tools.wrk, url, script, 1)
+    used = machine.used([pid])
+    count, elapsed, _ = wrk(tools.wrk, url, script, seconds)
+    return {"a_second": count / elapsed, "cpu_microseconds": (machine.used([pid]) - used) / count * 1e6}
+
+
+def write_script(tools: Tools, operation: str, children: str) -> Path:
+    script = tools.scratch / f"{operation}.lua"
+    body = (f'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"><S:Body><t:{operation} '
+            f'xmlns:t="urn:fishplate:matrix">{children}</t:{operation}></S:Body></S:Envelope>')
+    script.write_text(SCRIPT.format(body=body))
+    return script
+
+
+def generator(tools: Tools, rounds: int, seconds: int) -> dict:
+    """Ours and wrk in turn, on the same server, with as many connections."""
+    words = ["--builtin", "matrix", "--limit", f"functions_running={PLACES}"]
+    rows = []
+    with serving_words(tools.binary, Path(tempfile.mkdtemp(prefix="naps-", dir=tools.scratch)), words) as server:
+        script = write_script(tools, "nap", f"<t:seconds>{NAP}</t:seconds>")
+        wrk(tools.wrk, server.url, script, 1)
+        for number in range(rounds):
+            before = machine.children()
+            count, elapsed, told = wrk(tools.wrk, server.url, script, seconds)
+            row = {"wrk": {"a_second": count / elapsed, **wrk_quantiles(told),
+                           "cpu_microseconds": (machine.children() - before) / count * 1e6}}
+            file = tools.scratch / "generator.toml"
+            file.write_text(f'name = "generator"\n[system]\nname = "naps"\nurl = "{server.url}"\n[workload]\n'
+                            f'clients = {CLIENTS}\nduration = "{seconds}s"\nwarm_up = 200\n[[operation]]\nname = "nap"\n'
+                            f'arguments = ["seconds={NAP}"]\n')
+            ours = experiment(tools, file, f"generator-{number}", [])["cells"][0]
+            row["quake"] = {"a_second": ours["goodput"], **{name: ours["service"][name] for name in QUANTILES},
+                            "cpu_microseconds": ours["generator"]["processor_per_request"], "lag": ours["generator"]["lag_max"]}
+            rows.append(row)
+    ratio = {what: spread([row["quake"][what] / row["wrk"][what] for row in rows])
+             for what in ("a_second", *QUANTILES, "cpu_microseconds")}
+    return {"clients": CLIENTS, "nap": NAP, "rounds": rows, "ratio": ratio,
+            "quake": {what: statistics.median(row["quake"][what] for row in rows) for what in ratio},
+            "wrk": {what: statistics.median(row["wrk"][what] for row in rows) for what in ratio}}
+
+
+def wrk_quantiles(told: str) -> dict:
+    """In microseconds."""
+    unit = {"us": 1, "ms": 1e3, "s": 1e6}
+    said = dict(re.findall(r"^\s+(\d\d)%\s+(\S+)$", told, re.MULTILINE))
+    value = {name: re.fullmatch(r"([\d.]+)([a-z]+)", said[quantile]).groups() for name, quantile in QUANTILES.items()}
+    return {name: float(number) * unit[of] for name, (number, of) in value.items()}

@@ -1,0 +1,143 @@
+//! How far the load of a cell is.
+
+use std::collections::BTreeSet;
+
+use super::seconds::Seconds;
+use crate::record::{LoadSecond, Outcomes};
+
+/// A load that is under way. Times are seconds since the common start.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// What was not judged yet.
+    pub(super) seconds: Seconds,
+    /// What became of all requests until now.
+    pub(super) outcomes: Outcomes,
+    /// Client agents whose load goes on.
+    going: BTreeSet<u32>,
+    /// Those that have not sent all of their log.
+    sending: BTreeSet<u32>,
+    /// When and why the load of the last agent ended.
+    ended: Option<(f64, &'static str)>,
+    /// Why it is ended before its end, and when it has to be.
+    decided: Option<(String, f64)>,
+    /// Client agents that were lost.
+    lost: BTreeSet<u32>,
+}
+
+impl Progress {
+    /// A load of so many agents that begins.
+    pub(super) fn new(agents: u32) -> Self {
+        Self {
+            seconds: Seconds::new(agents),
+            outcomes: Outcomes::default(),
+            going: (0..agents).collect(),
+            sending: (0..agents).collect(),
+            ended: None,
+            decided: None,
+            lost: BTreeSet::new(),
+        }
+    }
+
+    /// What an agent saw.
+    pub(super) fn load(&mut self, second: &LoadSecond, now: f64) {
+        self.outcomes += second.outcomes;
+        self.seconds.load(second, now);
+    }
+
+    /// The load of an agent ended.
+    pub(super) fn end(&mut self, agent: u32, at: f64, by: &'static str) {
+        self.seconds.ended(agent);
+        if self.going.remove(&agent) && self.going.is_empty() {
+            self.ended = Some((at, by));
+        }
+    }
+
+    /// All of its log is here.
+    pub(super) fn sent(&mut self, agent: u32) {
+        self.sending.remove(&agent);
+    }
+
+    /// An agent was lost.
+    pub(super) fn lost(&mut self, agent: u32, now: f64) {
+        self.lost.insert(agent);
+        self.sent(agent);
+        self.end(agent, now, "all agents were lost");
+    }
+
+    /// It is ended before its end; agents that go on then are not waited for.
+    pub(super) fn decided(&mut self, because: String, latest: f64) {
+        self.decided.get_or_insert((because, latest));
+    }
+
+    /// Whether the whole of a second was loaded.
+    pub(super) fn was_loaded(&self, second: u32) -> bool {
+        self.ended.is_none_or(|(ended, _)| f64::from(second) + 1.0 <= ended)
+    }
+
+    /// Whether nothing more is to be expected.
+    pub(super) fn is_over(&self, now: f64) -> bool {
+        let given_up = self.decided.as_ref().is_some_and(|(_, latest)| now > *latest);
+        given_up || (self.ended.is_some() && self.sending.is_empty() && self.seconds.are_judged())
+    }
+
+    /// How long there was load.
+    pub(super) fn length(&self, now: f64) -> f64 {
+        self.ended.map_or(now, |(ended, _)| ended)
+    }
+
+    /// Why it ended, in words.
+    pub(super) fn words(&self) -> String {
+        let by = self.ended.map_or("it was given up", |(_, by)| by);
+        let mut words = self.decided.as_ref().map_or(by, |(because, _)| because).to_owned();
+        for agent in &self.lost {
+            words.push_str(&format!("; client agent {agent} was lost"));
+        }
+        if self.decided.is_some() {
+            for agent in &self.going {
+                words.push_str(&format!("; client agent {agent} did not end"));
+            }
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(agent: u32, second: u32, right: u64) -> LoadSecond {
+        let outcomes = Outcomes { right, ..Outcomes::default() };
+        LoadSecond { agent, second, outcomes, ..LoadSecond::default() }
+    }
+
+    #[test]
+    fn it_is_over_when_all_have_ended_sent_their_logs_and_been_judged() {
+        let mut progress = Progress::new(2);
+        progress.load(&second(0, 0, 5), 1.0);
+        progress.load(&second(1, 0, 7), 1.0);
+        progress.end(0, 0.9, "all requests were made");
+        progress.sent(0);
+        assert!(!progress.is_over(1.0) && progress.was_loaded(0));
+        progress.end(1, 0.5, "all requests were made");
+        assert!(!progress.is_over(1.0), "its log is missing");
+        progress.sent(1);
+        assert!(!progress.is_over(1.0), "a second is not judged");
+        assert!(progress.seconds.take(4.0).is_some() && progress.is_over(4.0));
+        assert!(!progress.was_loaded(0), "only a part of it");
+        assert_eq!(
+            (progress.outcomes.right, progress.words()),
+            (12, "all requests were made".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_was_decided_is_not_waited_for_without_end() {
+        let mut progress = Progress::new(2);
+        progress.decided("CRASH: it ended".to_owned(), 30.0);
+        progress.decided("HANG: later".to_owned(), 90.0);
+        progress.lost(1, 5.0);
+        assert!(!progress.is_over(30.0) && progress.is_over(30.1));
+        let words = "CRASH: it ended; client agent 1 was lost; client agent 0 did not end";
+        assert_eq!(progress.words(), words);
+    }
+}

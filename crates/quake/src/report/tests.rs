@@ -1,0 +1,417 @@
+//! Runs made of synthetic seconds, judged, reported and compared.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::compare::{Condition, compare};
+use super::{PAGE, RESULTS, Results, write};
+use crate::experiment::FaultAction;
+use crate::record::{
+    AuditOutcome, Cell, CellOutcome, Event, Failure, FailureClass, Happening, LoadSecond, Outcomes,
+    ProcessSample, RunDirectory, SystemSecond, histogram,
+};
+
+const EXPERIMENT: &str = r#"
+name = "axis <1.x>"
+[system]
+name = "Axis {version}, {scope} scope"
+process.server = { start = ["java", "-jar", "tomcat.jar"] }
+url = "http://127.0.0.1:{port}/axis/services/Counter"
+[matrix]
+version = ["1.2.1", "1.4"]
+scope = ["session", "request"]
+[workload]
+clients = 8
+duration = "5m"
+[[operation]]
+name = "add"
+template = "add.xml"
+"#;
+
+/// How a system behaves.
+#[derive(Clone, Copy, Debug)]
+struct Behaviour {
+    /// Right answers a second.
+    rate: f64,
+    seconds: u32,
+    /// Bytes a request.
+    leak: f64,
+    /// From then on nothing is answered.
+    zombie_from: Option<u32>,
+    /// It is killed then, and is away for three seconds.
+    killed_at: Option<u32>,
+    wrong: u64,
+    lost: u64,
+    /// Each answer opens one.
+    sessions: bool,
+}
+
+const WELL: Behaviour = Behaviour {
+    rate: 500.0,
+    seconds: 300,
+    leak: 0.0,
+    zombie_from: None,
+    killed_at: None,
+    wrong: 0,
+    lost: 0,
+    sessions: false,
+};
+
+/// The whole part.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small and not below 0"
+)]
+fn whole(of: f64) -> u64 {
+    of as u64
+}
+
+/// From 0 to 1, not regular and always the same.
+fn jitter(second: u32, of: u32) -> f64 {
+    let mixed =
+        (second.wrapping_mul(2_654_435_761) ^ of.wrapping_mul(40_503)).wrapping_mul(2_246_822_519);
+    f64::from(mixed >> 8) / f64::from(1_u32 << 24)
+}
+
+fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
+    let away = of.killed_at.is_some_and(|at| (at..at + 3).contains(&second));
+    let dead = of.zombie_from.is_some_and(|from| second >= from);
+    let rate = if away || dead { 0.0 } else { of.rate * (0.9 + 0.2 * jitter(second, agent)) / 2.0 };
+    let right = whole(rate.round());
+    let mut times = histogram::empty();
+    for at in 0..u32::try_from(right).expect("few") {
+        let slow = if at % 100 == 0 { 20.0 } else { 1.0 };
+        let time = 800.0 * slow * (1.0 + jitter(second, at));
+        times.record(whole(time)).expect("it grows");
+    }
+    let outcomes = Outcomes {
+        right,
+        unreachable: if away { 20 } else { 0 },
+        wrong: if second == 10 && agent == 0 { of.wrong } else { 0 },
+        ..Outcomes::default()
+    };
+    LoadSecond {
+        agent,
+        second,
+        begun: outcomes.total(),
+        outcomes,
+        operations: [("add".to_owned(), outcomes)].into(),
+        latency: histogram::encode(&times),
+        service: histogram::encode(&times),
+        dropped_sessions: if of.sessions { right } else { 0 },
+        bytes: (right * 500, right * 400),
+        lag: 200 + whole(300.0 * jitter(second, 77)),
+        processor: 120 * right,
+        memory: 12 << 20,
+        said: if away { vec!["connection refused <111>".to_owned()] } else { Vec::new() },
+        ..LoadSecond::default()
+    }
+}
+
+fn system(of: Behaviour, second: u32) -> SystemSecond {
+    let lived = second.min(of.zombie_from.unwrap_or(u32::MAX));
+    let saw = 0.15 * (f64::from(second % 17) / 17.0 + 0.1 * jitter(second, 5));
+    let memory = 100e6 * (1.0 + saw) + of.leak * of.rate * f64::from(lived);
+    let sample = ProcessSample {
+        pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
+        resident: whole(memory),
+        proportional: None,
+        threads: 30,
+        descriptors: 60 + u64::from(second % 3),
+        processor: 450_000,
+    };
+    SystemSecond {
+        second,
+        processes: [("server".to_owned(), sample)].into(),
+        connections: 8,
+        memory_available: 4 << 30,
+        disk_free: 10 << 30,
+        processor: 0.6,
+        probe: Some(Ok(900)),
+        watching: 800,
+    }
+}
+
+fn events(of: Behaviour) -> Vec<Event> {
+    let event = |at: f64, what| Event { at, what };
+    let mut events = vec![event(-3.0, Happening::Ready)];
+    if let Some(at) = of.killed_at.map(f64::from) {
+        let process = || "server".to_owned();
+        let failure = Failure {
+            class: FailureClass::Crash,
+            since: at,
+            after_requests: 1000,
+            cause: "signal 9".to_owned(),
+        };
+        events.extend([
+            event(at, Happening::Fault { action: FaultAction::Kill, process: process() }),
+            event(at + 0.5, Happening::Failure(failure)),
+            event(at + 1.0, Happening::Started { process: process(), pid: 43 }),
+            event(at + 3.0, Happening::Answered),
+            event(at + 4.0, Happening::Recovered),
+        ]);
+    }
+    if let Some(from) = of.zombie_from {
+        let failure = Failure {
+            class: FailureClass::Zombie,
+            since: f64::from(from),
+            after_requests: whole(of.rate * f64::from(from)),
+            cause: "goodput 0/s of 500/s; 27 OutOfMemoryError in its log".to_owned(),
+        };
+        events.push(event(f64::from(from) + 5.0, Happening::Failure(failure)));
+    }
+    events
+}
+
+fn cell(run: &RunDirectory, values: &[(&str, &str)], repetition: u64, of: Behaviour) {
+    let name: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let owned = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let which = Cell { values: owned.collect::<BTreeMap<_, _>>(), repetition };
+    let directory = run.cell(&name.join(","), repetition);
+    let mut writer = directory.begin(&which).expect("it can be written");
+    let mut outcomes = Outcomes::default();
+    for second in 0..of.seconds {
+        for agent in [1, 0] {
+            let seen = load(of, second, agent);
+            outcomes += seen.outcomes;
+            writer.load(&seen).expect("it can be written");
+        }
+        writer.system(&system(of, second)).expect("it can be written");
+    }
+    for event in events(of) {
+        writer.event(&event).expect("it can be written");
+    }
+    let audit = AuditOutcome { answered: outcomes.right, lost: of.lost, ..AuditOutcome::default() };
+    let outcome = CellOutcome {
+        ended: "its time was over".to_owned(),
+        seconds: f64::from(of.seconds),
+        outcomes,
+        baseline: of.rate,
+        audit: Some(audit),
+        environment: [("kernel".to_owned(), "Linux 6.1".to_owned())].into(),
+        clocks: vec![(0.000_1, 0.000_05); 2],
+    };
+    writer.complete(&outcome).expect("it can be written");
+}
+
+fn matrix(directory: &Path, of: &[(&str, &str, Behaviour)]) -> Results {
+    let run = RunDirectory::create(directory, EXPERIMENT).expect("it can be written");
+    for (version, scope, behaviour) in of {
+        cell(&run, &[("scope", scope), ("version", version)], 1, *behaviour);
+    }
+    write(directory).expect("it can be reported").0
+}
+
+fn line_of(behaviour: Behaviour) -> String {
+    let directory = tempfile::tempdir().expect("a directory");
+    let results = matrix(directory.path(), &[("1.4", "request", behaviour)]);
+    results.systems[0].line.clone()
+}
+
+#[test]
+fn each_behaviour_has_its_verdict() {
+    let flat = line_of(WELL);
+    assert!(flat.starts_with("Axis 1.4, request scope: flat over 150,"), "{flat}");
+    let leaking = line_of(Behaviour { leak: 1024.0, ..WELL });
+    assert!(leaking.contains("AGEING over 150,"), "{leaking}");
+    assert!(leaking.contains("memory of server grows by 1"), "{leaking}");
+    let sessions = line_of(Behaviour { leak: 1024.0, sessions: true, ..WELL });
+    assert!(sessions.contains("answers opened a session that no client used again"), "{sessions}");
+    let zombie = line_of(Behaviour { leak: 10_000.0, zombie_from: Some(100), ..WELL });
+    assert!(zombie.contains(": ZOMBIE after 50,000 requests, goodput 0/s"), "{zombie}");
+    assert!(
+        zombie.contains("memory of server grows by 9.") && zombie.contains("KiB a request"),
+        "{zombie}"
+    );
+    let wrong = line_of(Behaviour { wrong: 3, ..WELL });
+    assert!(
+        wrong.contains(": WRONG after") && wrong.contains("3 answers were not right"),
+        "{wrong}"
+    );
+    let lost = line_of(Behaviour { lost: 2, ..WELL });
+    assert!(lost.contains(": WRONG after") && lost.contains("the audit found 2 lost"), "{lost}");
+    let short = line_of(Behaviour { seconds: 9, ..WELL });
+    assert!(short.contains("undecided after 4,") && short.contains("run longer"), "{short}");
+    let silent = line_of(Behaviour { rate: 0.0, ..WELL });
+    assert!(silent.contains("undecided") && silent.contains("nothing was answered"), "{silent}");
+}
+
+#[test]
+fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let behaviour = Behaviour { killed_at: Some(40), ..WELL };
+    let results = matrix(directory.path(), &[("1.4", "request", behaviour)]);
+    let (figures, verdict) = (&results.cells[0].figures, &results.cells[0].verdict);
+    assert_eq!(verdict.kind.word(), "flat", "{verdict:?}");
+    assert!(verdict.sentence.contains("back after 4 s (median)"), "{}", verdict.sentence);
+    let [failure] = &figures.failures[..] else { panic!("{:?}", figures.failures) };
+    assert_eq!(failure.provoked_by.as_deref(), Some("kill of server"));
+    assert_eq!((failure.to_detect, failure.to_answer), (0.5, Some(3.0)));
+    let available = figures.availability_clients.expect("there was load");
+    assert!((available - 297.0 / 300.0).abs() < 1e-9, "{available}");
+    assert!(figures.ageing.iter().all(|of| of.lives == 2 && of.ageing.since >= 42.0));
+}
+
+#[test]
+fn the_report_shows_what_fails_and_what_that_has_in_common() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let zombie = Behaviour { leak: 10_000.0, zombie_from: Some(60), seconds: 70, ..WELL };
+    let killed = Behaviour { killed_at: Some(40), ..WELL };
+    let results = matrix(
+        directory.path(),
+        &[
+            ("1.2.1", "session", zombie),
+            ("1.4", "session", zombie),
+            ("1.2.1", "request", WELL),
+            ("1.4", "request", killed),
+        ],
+    );
+    assert_eq!(results.contrast, [("scope".to_owned(), "session".to_owned())]);
+    let page = fs::read_to_string(directory.path().join(PAGE)).expect("it is there");
+    for part in [
+        "<strong>scope = session</strong>",
+        "Axis 1.2.1, session scope: ZOMBIE after 30,000 requests",
+        "<g class=\"mark fault\"><title>fault: kill of server</title>",
+        "<g class=\"mark failure\">",
+        "name = &quot;axis &lt;1.x&gt;&quot;",
+        "Generator: lag",
+        "connection refused &lt;111&gt;",
+        "Linux 6.1",
+        "fishplate quake run experiment.toml",
+    ] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    for foreign in ["<script", "src=", "@import", "url(", "href=\"http"] {
+        assert!(!page.contains(foreign), "{foreign} is in the page");
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    closed(&page);
+    let json = Results::read(&directory.path().join(RESULTS)).expect("it is JSON");
+    assert_eq!(json.systems, results.systems);
+    let csv = fs::read_to_string(directory.path().join("results.csv")).expect("it is there");
+    let columns = |line: &str| line.matches(',').count();
+    assert_eq!(csv.lines().count(), 5, "a head and four cells");
+    assert!(csv.starts_with("cell,repetition,system,scope,version,verdict,"), "{csv}");
+    let series = fs::read_to_string(directory.path().join("series.csv")).expect("it is there");
+    let head = series.lines().next().expect("it has one");
+    let unquoted: Vec<&str> = series.lines().filter(|line| !line.contains('"')).collect();
+    assert!(unquoted.iter().all(|line| columns(line) == columns(head)), "{head}");
+    assert_eq!(series.lines().count(), 1 + 70 + 70 + 150 + 150, "pairs of seconds after 240");
+}
+
+#[test]
+fn a_sweep_over_numbers_is_drawn_in_their_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = EXPERIMENT
+        .replace("version = [\"1.2.1\", \"1.4\"]", "clients = [\"25\", \"100\", \"300\"]");
+    let run = RunDirectory::create(directory.path(), &text).expect("it can be written");
+    for (clients, rate) in [("25", 400.0), ("100", 500.0), ("300", 100.0)] {
+        for scope in ["session", "request"] {
+            let behaviour = Behaviour { rate, seconds: 20, ..WELL };
+            cell(&run, &[("clients", clients), ("scope", scope)], 1, behaviour);
+        }
+    }
+    write(directory.path()).expect("it can be reported");
+    let page = fs::read_to_string(directory.path().join(PAGE)).expect("it is there");
+    assert!(page.contains("<h3>By clients</h3>") && !page.contains("<h3>By scope</h3>"));
+    let from = page.find("<h3>By clients</h3>").expect("it is there");
+    let rows = ["<th scope=\"row\">25", "<th scope=\"row\">100", "<th scope=\"row\">300"];
+    let at = rows.map(|row| page[from..].find(row).expect(row));
+    assert!(at.is_sorted(), "{at:?}");
+    closed(&page);
+}
+
+/// No element is left open.
+fn closed(page: &str) {
+    for element in ["table", "details", "section", "figure", "div", "ul", "g", "p", "pre"] {
+        let opened = page.matches(&format!("<{element}>")).count()
+            + page.matches(&format!("<{element} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+    }
+}
+
+#[test]
+fn repetitions_of_a_cell_make_one_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = format!("repetitions = 3\n{EXPERIMENT}");
+    let run = RunDirectory::create(directory.path(), &text).expect("it can be written");
+    for (repetition, from) in [(1, 60), (2, 70), (3, 65)] {
+        let zombie = Behaviour { zombie_from: Some(from), seconds: 80, ..WELL };
+        cell(&run, &[("scope", "session"), ("version", "1.4")], repetition, zombie);
+    }
+    let results = write(directory.path()).expect("it can be reported").0;
+    assert_eq!((results.systems.len(), results.cells.len()), (1, 3));
+    let line = &results.systems[0].line;
+    assert!(line.contains("ZOMBIE after 30,000 to 35,000 requests (3 of 3 runs), "), "{line}");
+}
+
+#[test]
+fn a_cell_that_was_cut_off_is_incomplete_and_still_reported() {
+    let directory = tempfile::tempdir().expect("a directory");
+    matrix(directory.path(), &[("1.4", "request", WELL)]);
+    let run = RunDirectory::open(directory.path()).expect("it is one");
+    let cut = run.cell("scope=request,version=1.4", 1);
+    fs::remove_file(cut.path().join("outcome.json")).expect("it was there");
+    let load = cut.path().join("load.jsonl");
+    let text = fs::read(&load).expect("it is there");
+    fs::write(&load, &text[..text.len() - 5]).expect("it can be written");
+    let results = write(directory.path()).expect("it can be reported").0;
+    let line = &results.systems[0].line;
+    assert!(line.contains(": incomplete after 149,"), "{line}");
+    assert!((results.cells[0].figures.goodput - 500.0).abs() < 10.0);
+}
+
+#[test]
+fn a_histogram_that_is_none_is_told_with_its_file_and_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    matrix(directory.path(), &[("1.4", "request", Behaviour { seconds: 3, ..WELL })]);
+    let load = directory.path().join("cells/scope=request,version=1.4/1/load.jsonl");
+    let text = fs::read_to_string(&load).expect("it is there");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines[2] = lines[2].replace("\"latency\":\"", "\"latency\":\"x");
+    fs::write(&load, lines.join("\n") + "\n").expect("it can be written");
+    let error = write(directory.path()).expect_err("it is none").to_string();
+    assert!(error.contains("load.jsonl is damaged, line 3: a histogram can't be read"), "{error}");
+}
+
+fn conditions(texts: &[&str]) -> Vec<Condition> {
+    texts.iter().map(|text| text.parse().expect("it is one")).collect()
+}
+
+#[test]
+fn a_build_fails_when_a_condition_holds_or_nothing_was_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let of = |name: &str, behaviour: Behaviour| {
+        matrix(&directory.path().join(name), &[("1.4", "request", behaviour)])
+    };
+    let (before, slower) = (of("a", WELL), of("b", Behaviour { rate: 400.0, ..WELL }));
+    let failed = |first: &Results, second: &Results, texts: &[&str]| {
+        compare(first, second, &conditions(texts)).failed
+    };
+    assert!(failed(&before, &before, &["goodput < 0.99", "p99 > 1.01", "lost > 0"]).is_empty());
+    let told = failed(&before, &slower, &["goodput < 0.9", "goodput < 0.5", "wrong>0"]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("goodput is 0.8, `goodput < 0.9`"), "{told:?}");
+    let lost = of("c", Behaviour { lost: 1, ..WELL });
+    assert_eq!(failed(&before, &lost, &["lost > 0"]).len(), 1);
+    let silent = of("d", Behaviour { rate: 0.0, ..WELL });
+    for condition in ["p99 > 1.5", "wrong > 0"] {
+        let told = failed(&before, &silent, &[condition]);
+        assert!(told[0].contains("was not measured"), "{condition}: {told:?}");
+    }
+    let other = matrix(&directory.path().join("e"), &[("1.3", "request", WELL)]);
+    assert_eq!(failed(&before, &other, &["goodput < 0.9"]).len(), 3, "two alone, none in common");
+    let text = compare(&before, &slower, &[]).text();
+    assert!(text.contains("scope=request,version=1.4") && text.contains("  goodput"), "{text}");
+}
+
+#[test]
+fn a_condition_that_is_none_says_what_one_is() {
+    for text in ["goodput", "speed < 1", "goodput < fast", "goodput = 1", "p99 > inf"] {
+        let error = text.parse::<Condition>().expect_err(text).to_string();
+        assert!(error.contains("`goodput < 0.9`") && error.contains("availability"), "{error}");
+    }
+    assert_eq!(conditions(&["goodput<0.9"])[0].to_string(), "goodput < 0.9");
+}

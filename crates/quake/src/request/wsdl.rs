@@ -1,0 +1,341 @@
+//! The template of an operation that a WSDL describes.
+//!
+//! The message is packed once, by the client's own means, with a mark in the place of each value that changes from
+//! request to request; then the marks are replaced by words of a template.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use bytes::Bytes;
+use fishplate_client::arguments::{self, ArgumentWord, WordError};
+use fishplate_client::{Options, Packaging, Service};
+use fishplate_contract::{
+    Argument, ArrayType, DataType, Dimension, ElementType, Parameter, Payload, Value,
+};
+use fishplate_wire::wsdl::DescribedOperation;
+use fishplate_wire::{BodyStep, OutgoingBody, PackedMessage};
+use memchr::memmem;
+
+use super::outgoing::Outgoing;
+use super::template::{RequestId, Template, TemplateError};
+use crate::experiment::fill;
+use crate::random::{Random, Stream};
+
+/// Bytes of a file that is generated.
+const FILE_LENGTH: usize = 256;
+/// Length of an axis that is generated.
+const AXIS_LENGTH: u64 = 3;
+/// What is read from a file at once.
+const CHUNK: usize = 1 << 20;
+
+/// Why no request could be made from a WSDL.
+#[derive(Debug, thiserror::Error)]
+pub enum WsdlRequestError {
+    /// The description, the operation or its arguments.
+    #[error("{0}")]
+    Client(#[from] fishplate_client::Error),
+    /// An argument that can't be read.
+    #[error("{0}")]
+    Word(#[from] WordError),
+    /// A word in braces.
+    #[error("the argument {name}: {source}")]
+    Template {
+        /// Of which parameter.
+        name: String,
+        /// What is wrong.
+        source: TemplateError,
+    },
+    /// A value in braces where only bytes can be.
+    #[error(
+        "the argument {name} is a file, whose bytes can't be filled for each request: give it without braces, or \
+         leave it out to have random bytes"
+    )]
+    FileWords {
+        /// Of which parameter.
+        name: String,
+    },
+    /// DIME tells lengths ahead.
+    #[error(
+        "the argument {name} changes from request to request, which DIME's lengths do not allow: give it one value, \
+         or choose the packaging mtom"
+    )]
+    Dime {
+        /// Of which parameter.
+        name: String,
+    },
+    /// A file that is sent.
+    #[error("cannot read a file that is sent")]
+    File(#[from] io::Error),
+}
+
+/// A value that changes from request to request.
+struct Changing {
+    parameter: String,
+    /// What stands for it in the packed message.
+    mark: Vec<u8>,
+    template: Template,
+}
+
+/// The request of an operation: its body, `Content-Type` and `SOAPAction` (quoted).
+pub(crate) struct WsdlRequest {
+    pub(crate) body: Template,
+    pub(crate) content_type: String,
+    pub(crate) action: Option<String>,
+}
+
+/// How requests are made from WSDLs: words that are filled once, the folder where paths begin, the seed of what DIME
+/// can't have changing.
+pub(crate) struct WsdlRequests<'e> {
+    pub(crate) values: &'e BTreeMap<String, String>,
+    pub(crate) here: &'e Path,
+    pub(crate) seed: u64,
+}
+
+impl WsdlRequests<'_> {
+    /// The request of an operation with these arguments, as they are written for `fishplate call`.
+    pub(crate) async fn make(
+        &self,
+        service: &Service,
+        operation: &str,
+        words: &[String],
+    ) -> Result<WsdlRequest, WsdlRequestError> {
+        let described = service.operation(operation)?;
+        let mut changing = Vec::new();
+        let (mut inputs, outputs) = arguments::parse_all(&self.with_generated(described, words))?;
+        for input in &mut inputs {
+            match input {
+                ArgumentWord::Value { name, text } => {
+                    *text = self.mark(name, text, &mut changing)?;
+                }
+                ArgumentWord::File { name, path } => {
+                    let path_text = path.to_string_lossy();
+                    let filled = fill(&path_text, self.values).map_err(|unknown| {
+                        let (name, source) = (name.clone(), unknown.into());
+                        WsdlRequestError::Template { name, source }
+                    })?;
+                    *path = self.here.join(filled);
+                }
+                _ => {}
+            }
+        }
+        let mut given = arguments::load(described, inputs, None).await?;
+        given.extend(self.generated_files(described, &given, &mut changing));
+        if service.settings().packaging == Some(Packaging::Dime) {
+            self.hold_still(&mut given, &changing)?;
+            changing.clear();
+        }
+        let mut options = Options::default();
+        options.call.outputs = arguments::choices(&outputs, false);
+        let packed = service.request(operation, given, &options)?;
+        let body = assembled(&bytes_of(&packed)?, &changing)?;
+        let content_type = packed.content_type.into_owned();
+        Ok(WsdlRequest { body, content_type, action: packed.soap_action })
+    }
+
+    /// The words, and more for required inputs that are not named.
+    fn with_generated(&self, described: &DescribedOperation, words: &[String]) -> Vec<String> {
+        let mut all = words.to_vec();
+        let named = |name: &str| {
+            let name_of = |word: &String| word.split(['=', ':', '@']).next() == Some(name);
+            words.iter().any(name_of)
+        };
+        let inputs = &described.definition.signature.inputs;
+        let missing = inputs.iter().filter(|it| it.is_required() && !named(&it.name));
+        all.extend(missing.filter_map(|input| {
+            let value = generated(input, inputs)?;
+            Some(format!("{}={value}", input.name))
+        }));
+        all
+    }
+
+    /// A text as it is sent, or the mark in its place if something in it changes.
+    fn mark(
+        &self,
+        name: &str,
+        text: &str,
+        changing: &mut Vec<Changing>,
+    ) -> Result<String, WsdlRequestError> {
+        let parse = |text: &str| {
+            Template::parse(text.as_bytes(), self.values, self.here)
+                .map_err(|source| WsdlRequestError::Template { name: name.to_owned(), source })
+        };
+        let plain = parse(text)?;
+        if plain.is_constant() {
+            let text = plain.text(RequestId { request: 0, client: 0 });
+            return Ok(String::from_utf8_lossy(&text).into_owned());
+        }
+        let template =
+            parse(&text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))?;
+        let mark = format!("quake-mark-{}-{:016x}", changing.len(), self.unlikely(changing.len()));
+        let parameter = name.to_owned();
+        changing.push(Changing { parameter, mark: mark.clone().into(), template });
+        Ok(mark)
+    }
+
+    /// A number that stands nowhere else by chance.
+    fn unlikely(&self, number: usize) -> i64 {
+        Random::new(self.seed, Stream::Request(u64::MAX - number as u64)).whole(0, i64::MAX)
+    }
+
+    /// Random bytes for required files that are not named.
+    fn generated_files(
+        &self,
+        described: &DescribedOperation,
+        given: &[Argument],
+        changing: &mut Vec<Changing>,
+    ) -> Vec<Argument> {
+        let inputs = described.definition.signature.inputs.iter();
+        let missing = inputs.filter(|input| {
+            input.is_required()
+                && input.data_type.is_binary()
+                && given.iter().all(|argument| argument.name != input.name)
+        });
+        let generate = |input: &Parameter| {
+            let bytes = match input.data_type {
+                DataType::Xml => b"<quake/>".to_vec(),
+                // The end of an archive: a directory that is empty.
+                DataType::Dir => vec![0; 1024],
+                _ => {
+                    let mut bytes = vec![0; FILE_LENGTH];
+                    let number = u64::MAX - changing.len() as u64;
+                    Random::new(self.seed, Stream::Request(number)).fill(&mut bytes);
+                    let mut template = Template::default();
+                    template.push_random_bytes(FILE_LENGTH);
+                    let parameter = input.name.clone();
+                    changing.push(Changing { parameter, mark: bytes.clone(), template });
+                    bytes
+                }
+            };
+            Argument::new(&input.name, Value::Data(Payload::Inline(bytes.into())))
+        };
+        missing.map(generate).collect()
+    }
+
+    /// The marks replaced by what they stand for in the first request, where the user asked for no more.
+    fn hold_still(
+        &self,
+        given: &mut [Argument],
+        changing: &[Changing],
+    ) -> Result<(), WsdlRequestError> {
+        let marked = |text: &str| changing.iter().find(|it| it.mark == text.as_bytes());
+        for argument in given {
+            let Value::Text(text) = &mut argument.value else { continue };
+            let Some(change) = marked(text) else { continue };
+            if change.template.is_numbered() {
+                return Err(WsdlRequestError::Dime { name: argument.name.clone() });
+            }
+            let mut outgoing = Outgoing::default();
+            let mut random = Random::new(self.seed, Stream::Request(0));
+            change.template.fill(RequestId { request: 0, client: 0 }, &mut random, &mut outgoing);
+            *text = String::from_utf8_lossy(outgoing.own()).into_owned();
+        }
+        Ok(())
+    }
+}
+
+/// A random value of a type, as a word of a template; `None` for files.
+fn generated(input: &Parameter, inputs: &[Parameter]) -> Option<String> {
+    if !input.choices.is_empty() {
+        return Some(format!("{{choice:{}}}", input.choices.join("|")));
+    }
+    let bound = |told: &Option<String>, otherwise: &str| {
+        told.clone().unwrap_or_else(|| otherwise.to_owned())
+    };
+    let between = |word: &str, low: &str, high: &str| {
+        Some(format!("{{{word}:{}..{}}}", bound(&input.min, low), bound(&input.max, high)))
+    };
+    match &input.data_type {
+        DataType::Int | DataType::Long if names_an_axis(&input.name, inputs) => {
+            Some(AXIS_LENGTH.to_string())
+        }
+        DataType::Int => between("random", "-2147483648", "2147483647"),
+        DataType::Long => between("random", "-9223372036854775808", "9223372036854775807"),
+        DataType::Float | DataType::Double => between("real", "-1000000", "1000000"),
+        DataType::Bool => Some("{flag}".to_owned()),
+        DataType::String => Some("{text:16}".to_owned()),
+        DataType::Array(array) => Some(array_text(array)),
+        DataType::DateTime => Some("2026-01-01T00:00:00Z".to_owned()),
+        DataType::Raw | DataType::Xml | DataType::Dir | DataType::Record(_) => None,
+    }
+}
+
+/// Whether an array among the inputs has an axis of this name.
+fn names_an_axis(name: &str, inputs: &[Parameter]) -> bool {
+    let arrays = inputs.iter().filter_map(|input| input.data_type.as_array());
+    let mut axes = arrays.flat_map(|array| &array.dimensions);
+    axes.any(|axis| matches!(axis, Dimension::Named(axis) if axis == name))
+}
+
+/// Lists within lists, of numbers from 1: the same in each request.
+fn array_text(array: &ArrayType) -> String {
+    let suffix = match array.element {
+        ElementType::Int | ElementType::Long => "",
+        ElementType::Float | ElementType::Double => ".5",
+    };
+    let mut text = format!("1{suffix}");
+    for dimension in array.dimensions.iter().rev() {
+        let length = match dimension {
+            Dimension::Fixed(length) => *length,
+            Dimension::Any | Dimension::Named(_) => AXIS_LENGTH,
+        };
+        let rows: Vec<&str> = (0..length).map(|_| text.as_str()).collect();
+        text = format!("[{}]", rows.join(","));
+    }
+    text
+}
+
+/// All bytes of a message.
+fn bytes_of(packed: &PackedMessage) -> io::Result<Vec<u8>> {
+    let mut body = OutgoingBody::new(packed.segments.iter().cloned(), CHUNK);
+    let mut all = Vec::new();
+    while let Some(step) = body.step() {
+        match step {
+            BodyStep::Send(bytes) => all.extend_from_slice(&bytes),
+            BodyStep::Read { held, at, len } => {
+                let mut chunk = vec![0; len];
+                File::open(held.path())?.read_exact_at(&mut chunk, at)?;
+                all.extend_from_slice(&body.took(chunk));
+            }
+            // Streams come from callers in the same process; a word of an experiment is none.
+            BodyStep::Wait => return Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+    Ok(all)
+}
+
+/// The message as a template: each mark replaced, wherever it stands.
+fn assembled(message: &[u8], changing: &[Changing]) -> Result<Template, WsdlRequestError> {
+    let mut found: Vec<(usize, usize, Template)> = Vec::new();
+    for change in changing {
+        let before = found.len();
+        let encoded = base64_simd::STANDARD.encode_to_string(&change.mark).into_bytes();
+        for at in memmem::find_iter(message, &change.mark) {
+            found.push((at, change.mark.len(), change.template.clone()));
+        }
+        // A file in the envelope alone travels as base64.
+        if let Some(template) = change.template.in_base64() {
+            for at in memmem::find_iter(message, &encoded) {
+                found.push((at, encoded.len(), template.clone()));
+            }
+        }
+        if found.len() == before {
+            return Err(WsdlRequestError::FileWords { name: change.parameter.clone() });
+        }
+    }
+    found.sort_by_key(|(at, ..)| *at);
+    let mut template = Template::default();
+    let mut from = 0;
+    for (at, length, piece) in found {
+        template.push_literal(Bytes::copy_from_slice(&message[from..at]));
+        template.extend(piece);
+        from = at + length;
+    }
+    template.push_literal(Bytes::copy_from_slice(&message[from..]));
+    Ok(template)
+}
+
+#[cfg(test)]
+mod tests;

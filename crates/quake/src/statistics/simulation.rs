@@ -1,0 +1,172 @@
+//! How often what is said is wrong: simulated servers, with fixed seeds.
+
+use super::ageing::{Ageing, Criteria, Judgement, Sample};
+
+/// How often each is simulated.
+const RUNS: u64 = 100;
+/// A server of 200 MB, 100 requests a second.
+const LEVEL: f64 = 200e6;
+const RATE: f64 = 100.0;
+
+/// `SplitMix64` (Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    /// From 0 to 1.
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Normal (Box and Muller 1958).
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+/// How memory moves without ageing, in parts of the level: second by second.
+type Noise = fn(&mut Random, usize) -> Vec<f64>;
+
+fn independent(random: &mut Random, seconds: usize) -> Vec<f64> {
+    (0..seconds).map(|_| 0.02 * random.normal()).collect()
+}
+
+fn correlated(random: &mut Random, seconds: usize, by: f64) -> Vec<f64> {
+    let mut now = random.normal();
+    let mut next = || {
+        now = by * now + (1.0 - by * by).sqrt() * random.normal();
+        0.02 * now
+    };
+    (0..seconds).map(|_| next()).collect()
+}
+
+fn weakly(random: &mut Random, seconds: usize) -> Vec<f64> {
+    correlated(random, seconds, 0.6)
+}
+
+fn strongly(random: &mut Random, seconds: usize) -> Vec<f64> {
+    correlated(random, seconds, 0.95)
+}
+
+/// A garbage collector: up by what is allocated, down to a floor that is not quite the same each time.
+fn sawtooth(random: &mut Random, seconds: usize) -> Vec<f64> {
+    let (mut now, mut top) = (random.uniform(), 1.0);
+    let mut next = || {
+        now += 0.07 + 0.02 * random.normal();
+        if now > top {
+            (now, top) = (0.05 * random.uniform(), 1.0 + 0.1 * random.normal());
+        }
+        now + 0.01 * random.normal()
+    };
+    (0..seconds).map(|_| next()).collect()
+}
+
+/// Whole descriptors: mostly the same, now and then some more.
+fn steps(random: &mut Random, seconds: usize) -> Vec<f64> {
+    (0..seconds).map(|_| if random.uniform() < 0.3 { 0.01 } else { 0.0 }).collect()
+}
+
+const NOISES: [(&str, Noise); 5] = [
+    ("independent", independent),
+    ("weakly correlated", weakly),
+    ("strongly correlated", strongly),
+    ("saw-tooth", sawtooth),
+    ("steps", steps),
+];
+
+fn run(noise: Noise, seed: u64, seconds: usize, leak: f64) -> Ageing {
+    let mut random = Random(seed);
+    let noise = noise(&mut random, seconds);
+    let sample = |(second, noise): (usize, f64)| {
+        let requests = RATE * second as f64;
+        Sample { second: second as f64, requests, value: LEVEL * (1.0 + noise) + leak * requests }
+    };
+    let samples: Vec<Sample> = noise.into_iter().enumerate().map(sample).collect();
+    Ageing::of(&samples, Criteria { negligible: 0.0, ..Criteria::default() }, 0.0)
+}
+
+/// Of how many runs something holds.
+fn count(noise: Noise, seconds: usize, leak: f64, holds: impl Fn(&Ageing) -> bool) -> u64 {
+    (1..=RUNS).filter(|seed| holds(&run(noise, *seed, seconds, leak))).count() as u64
+}
+
+#[test]
+fn a_slope_of_0_raises_a_false_alarm_in_at_most_5_of_100() {
+    for (name, noise) in NOISES {
+        for seconds in [60, 600] {
+            let alarms = count(noise, seconds, 0.0, |of| of.judgement == Judgement::Rising);
+            println!("{name}, {seconds} s: {alarms} of {RUNS}");
+            assert!(alarms * 100 <= 5 * RUNS, "{name}, {seconds} s: {alarms} of {RUNS}");
+        }
+    }
+}
+
+#[test]
+fn bounds_hold_the_slope_in_95_of_100() {
+    for (name, noise) in NOISES {
+        for leak in [0.0, 500.0] {
+            let (mut held, mut said) = (0, 0);
+            for seed in 1..=RUNS {
+                if let Some(slope) = run(noise, seed, 600, leak).per_request {
+                    said += 1;
+                    held += u64::from((slope.lower..=slope.upper).contains(&leak));
+                }
+            }
+            println!("{name}, {leak} bytes: {held} of {said}");
+            assert!(said > 0 && held * 100 >= 95 * said, "{name}, {leak}: {held} of {said}");
+        }
+    }
+}
+
+#[test]
+fn a_leak_is_found() {
+    for (name, noise) in NOISES {
+        // 120 MB in ten minutes, over 200.
+        let found = count(noise, 600, 2000.0, |of| of.judgement == Judgement::Rising);
+        println!("{name}: {found} of {RUNS}");
+        assert!(found * 100 >= 80 * RUNS, "{name}: {found} of {RUNS}");
+    }
+}
+
+#[test]
+fn what_is_flat_is_called_so_when_enough_was_seen_and_not_before() {
+    for (name, noise) in NOISES {
+        let flat = |seconds| count(noise, seconds, 0.0, |of| of.judgement == Judgement::Flat);
+        let (short, long) = (flat(10), flat(7200));
+        println!("{name}: {short}, {long} of {RUNS}");
+        assert_eq!(short, 0, "{name}: ten seconds are not enough");
+        assert!(long * 100 >= 90 * RUNS, "{name}: {long} of {RUNS}");
+    }
+}
+
+#[test]
+fn growth_that_ends_is_no_leak_and_growth_that_slows_is_undecided() {
+    let mut random = Random(7);
+    let mut of = |grows: fn(f64) -> f64| {
+        let samples: Vec<Sample> = (0..600)
+            .map(f64::from)
+            .map(|second| Sample {
+                second,
+                requests: RATE * second,
+                value: LEVEL * (1.0 + grows(second) + 0.001 * random.normal()),
+            })
+            .collect();
+        Ageing::of(&samples, Criteria::default(), 4096.0)
+    };
+    let warm = of(|second| 0.5 * (1.0 - (-second / 40.0).exp()));
+    assert_eq!(warm.judgement, Judgement::Flat, "{warm:?}");
+    assert!(warm.since >= 300.0, "{warm:?}");
+    let slowing = of(|second| 0.5 * (1.0 - (-second / 300.0).exp()));
+    assert!(
+        matches!(&slowing.judgement, Judgement::Undecided(why) if why.contains("run longer")),
+        "{slowing:?}"
+    );
+    let leaking = of(|second| 0.0005 * second);
+    assert_eq!(leaking.judgement, Judgement::Rising, "{leaking:?}");
+    let tiny = of(|second| 0.000_01 * second);
+    assert_eq!(tiny.judgement, Judgement::Flat, "below 1 %: {tiny:?}");
+}

@@ -1,0 +1,204 @@
+//! What the kernel tells of processes and of the host (proc(5)). It is read plainly: these few numbers are a small part
+//! of what a crate for `/proc` reads, and what is read each second beside the system under test has to be little.
+
+use std::collections::HashMap;
+use std::fs;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use nix::unistd::{SysconfVar, sysconf};
+
+/// What `/proc/PID/stat` tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stat {
+    pub(crate) pid: i32,
+    state: u8,
+    parent: i32,
+    /// Processor time of its own, in clock ticks.
+    own: u64,
+    /// Of the children that it has reaped.
+    reaped: u64,
+    pub(crate) threads: u64,
+    /// Resident pages.
+    resident: u64,
+}
+
+impl Stat {
+    /// Whether it is dead, and only waits to be reaped.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
+    /// Processor time in microseconds, with that of children that it has reaped.
+    pub(crate) fn processor(&self) -> u64 {
+        micros(self.own + self.reaped)
+    }
+
+    /// Processor time in microseconds of the children that it has reaped.
+    pub(crate) fn processor_of_reaped(&self) -> u64 {
+        micros(self.reaped)
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        self.resident * number_of(SysconfVar::PAGE_SIZE, 4096)
+    }
+}
+
+fn micros(ticks: u64) -> u64 {
+    ticks * 1_000_000 / number_of(SysconfVar::CLK_TCK, 100)
+}
+
+fn number_of(variable: SysconfVar, otherwise: u64) -> u64 {
+    let value = sysconf(variable).ok().flatten();
+    value
+        .and_then(|value| u64::try_from(value).ok())
+        .filter(|value| *value > 0)
+        .unwrap_or(otherwise)
+}
+
+/// What is told of a process; none if there is none.
+pub(crate) fn stat(pid: i32) -> Option<Stat> {
+    parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(pid: i32, text: &[u8]) -> Option<Stat> {
+    // The second field is the program's name in parentheses, and may hold anything.
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    let text = std::str::from_utf8(&text[end + 1..]).ok()?;
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    // Numbered as in proc(5), where the state is the third.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let number = |at: usize| field(at)?.parse::<u64>().ok();
+    Some(Stat {
+        pid,
+        state: *field(3)?.as_bytes().first()?,
+        parent: field(4)?.parse().ok()?,
+        own: number(14)? + number(15)?,
+        reaped: number(16)? + number(17)?,
+        threads: number(20)?,
+        resident: number(24)?,
+    })
+}
+
+/// All that a process has started and that was started by these, itself not among them.
+pub(crate) fn descendants(of: i32) -> Vec<Stat> {
+    let mut children: HashMap<i32, Vec<Stat>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(stat) = pid.and_then(stat) {
+            children.entry(stat.parent).or_default().push(stat);
+        }
+    }
+    let mut all = children.remove(&of).unwrap_or_default();
+    let mut at = 0;
+    while at < all.len() {
+        all.extend(children.remove(&all[at].pid).unwrap_or_default());
+        at += 1;
+    }
+    all
+}
+
+/// How many files a process has open.
+pub(crate) fn descriptors(pid: i32) -> Option<u64> {
+    let directory = format!("/proc/{pid}/fd");
+    // Since Linux 6.2 the kernel has counted them.
+    match fs::metadata(&directory).ok()?.len() {
+        0 => Some(fs::read_dir(&directory).ok()?.count() as u64),
+        counted => Some(counted),
+    }
+}
+
+/// The proportional set size of a process, in bytes. The kernel walks all of its pages for that.
+pub(crate) fn proportional(pid: i32) -> Option<u64> {
+    kilobytes(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, "Pss:")
+}
+
+/// The host's memory that is available, in bytes.
+pub(crate) fn memory_available() -> Option<u64> {
+    kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
+
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
+/// The host's processor time since its boot, in clock ticks: what was used, and all there was.
+pub(crate) fn processor() -> Option<(u64, u64)> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let times = text.lines().next()?.strip_prefix("cpu ")?;
+    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is part of the first two.
+    let times: Vec<u64> =
+        times.split_ascii_whitespace().take(8).filter_map(|time| time.parse().ok()).collect();
+    let all = times.iter().sum::<u64>();
+    Some((all - times.get(3)? - times.get(4)?, all))
+}
+
+/// How many processes the kernel has killed for want of memory since the boot, on the host or in a cgroup.
+pub(crate) fn out_of_memory_kills() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    kills.and_then(|kills| kills.parse().ok()).unwrap_or(0)
+}
+
+/// Established connections to a port of this host.
+pub(crate) fn connections(port: u16) -> u64 {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    tables.iter().flatten().map(|table| connections_in(table, port)).sum()
+}
+
+fn connections_in(table: &str, port: u16) -> u64 {
+    let port = format!(":{port:04X}");
+    let lines = table.lines().skip(1).filter(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        fields.nth(1).is_some_and(|local| local.ends_with(&port)) && fields.nth(1) == Some("01")
+    });
+    lines.count() as u64
+}
+
+/// The processor time of this process, in microseconds.
+pub(crate) fn own_processor() -> u64 {
+    let time = getrusage(UsageWho::RUSAGE_SELF)
+        .map(|usage| usage.user_time().num_microseconds() + usage.system_time().num_microseconds());
+    time.ok().and_then(|time| u64::try_from(time).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_is_read_whatever_the_name() {
+        let text = b"12 (a) S 7 (b) 3) R 34 12 12 0 -1 4194560 1 2 3 4 50 7 200 100 20 0 9 0 815 1234 321 1844";
+        let stat = parse_stat(12, text).expect("it is one");
+        assert_eq!((stat.parent, stat.threads, stat.resident), (34, 9, 321));
+        assert_eq!((stat.own, stat.reaped), (57, 300));
+        for cut in 0..text.len() - 5 {
+            let _ = parse_stat(12, &text[..cut]);
+        }
+    }
+
+    #[test]
+    fn established_connections_of_a_port_are_counted() {
+        let table = "  sl  local_address rem_address   st tx_queue\n\
+            0: 0100007F:1F90 00000000:0000 0A 00000000\n\
+            1: 0100007F:1F90 0100007F:A2C4 01 00000000\n\
+            2: 0100007F:A2C4 0100007F:1F90 01 00000000\n\
+            3: 0100007F:1F90 0100007F:A2C6 06 00000000\n";
+        assert_eq!(connections_in(table, 8080), 1);
+        assert_eq!(connections_in(table, 80), 0);
+    }
+
+    #[test]
+    fn this_host_and_this_process_are_read() {
+        let own = stat(std::process::id().cast_signed()).expect("this process");
+        assert!(own.resident() > 0 && own.threads > 0 && !own.has_ended());
+        assert!(descriptors(own.pid).expect("they are open") >= 3);
+        assert!(proportional(own.pid).expect("one's own can be read") > 0);
+        assert!(memory_available().expect("there is some") > 0);
+        let (used, all) = processor().expect("there is one");
+        assert!(used > 0 && used < all);
+        assert!(own_processor() > 0);
+    }
+}

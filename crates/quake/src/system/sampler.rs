@@ -1,0 +1,96 @@
+//! What the processes of the system and its host use, second by second.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fishplate_formats::disk::FreeSpace;
+
+use super::proc;
+use super::process::SeenProcess;
+use crate::probe::Probe;
+use crate::record::{ProcessSample, SystemSecond};
+
+/// Every so many seconds the proportional set size is read: the kernel walks all pages of the process for it, and holds
+/// back meanwhile what changes them.
+const PROPORTIONAL_EVERY: u32 = 10;
+
+/// Takes a sample of the system each second.
+#[derive(Debug)]
+pub struct Sampler {
+    processes: BTreeMap<String, SeenProcess>,
+    port: u16,
+    directory: PathBuf,
+    probe: Probe,
+    /// Processor time of each process and its descendants until now, in microseconds.
+    used: BTreeMap<String, u64>,
+    /// The host's, in ticks: used, all.
+    host: (u64, u64),
+    /// This process's, in microseconds.
+    own: u64,
+}
+
+impl Sampler {
+    pub(super) fn new(
+        processes: BTreeMap<String, SeenProcess>,
+        port: u16,
+        directory: PathBuf,
+        probe: Probe,
+    ) -> Self {
+        let (used, host, own) = (BTreeMap::new(), (0, 0), 0);
+        let mut sampler = Self { processes, port, directory, probe, used, host, own };
+        // Times count from now.
+        sampler.sample(0);
+        sampler
+    }
+
+    /// What is used now; times are those since the last sample.
+    pub fn sample(&mut self, second: u32) -> SystemSecond {
+        let names: Vec<String> = self.processes.keys().cloned().collect();
+        let samples = names.into_iter().filter_map(|name| {
+            let sample = self.process(&name, second)?;
+            Some((name, sample))
+        });
+        let processes = samples.collect();
+        let host = proc::processor().unwrap_or_default();
+        let (used, all) = (host.0.saturating_sub(self.host.0), host.1.saturating_sub(self.host.1));
+        let own = proc::own_processor();
+        let watching = own.saturating_sub(self.own);
+        (self.host, self.own) = (host, own);
+        SystemSecond {
+            second,
+            processes,
+            connections: proc::connections(self.port),
+            memory_available: proc::memory_available().unwrap_or(0),
+            disk_free: FreeSpace::at(&self.directory).map_or(0, |free| free.bytes),
+            processor: if all == 0 { 0.0 } else { used as f64 / all as f64 },
+            probe: self.probe.last(),
+            watching,
+        }
+    }
+
+    fn process(&mut self, name: &str, second: u32) -> Option<ProcessSample> {
+        let seen = &self.processes[name];
+        let reaper = seen.reaper.cast_signed();
+        let tree = proc::descendants(reaper);
+        let of_ended = proc::stat(reaper).map_or(0, |reaper| reaper.processor_of_reaped());
+        let used = of_ended + tree.iter().map(proc::Stat::processor).sum::<u64>();
+        let before = self.used.insert(name.to_owned(), used).unwrap_or(0);
+        let pid = seen.pid()?;
+        let main = pid.cast_signed();
+        if !tree.iter().any(|stat| stat.pid == main && !stat.has_ended()) {
+            return None;
+        }
+        seen.is_alive();
+        let proportional = second.is_multiple_of(PROPORTIONAL_EVERY);
+        Some(ProcessSample {
+            pid,
+            resident: tree.iter().map(proc::Stat::resident).sum(),
+            proportional: proportional
+                .then(|| tree.iter().map(|stat| proc::proportional(stat.pid)).sum())
+                .flatten(),
+            threads: tree.iter().map(|stat| stat.threads).sum(),
+            descriptors: tree.iter().filter_map(|stat| proc::descriptors(stat.pid)).sum(),
+            processor: used.saturating_sub(before),
+        })
+    }
+}
