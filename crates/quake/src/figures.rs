@@ -317,3 +317,48 @@ fn rejuvenation_cost(events: &[Event], seconds: &[Brief], baseline: f64) -> f64 
     }
     cost
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(of: &[(u64, u64, u64)]) -> Vec<Brief> {
+        let brief = |&(begun, right, ended)| Brief { begun, right, ended, ..Brief::default() };
+        of.iter().map(brief).collect()
+    }
+
+    fn experiment(arrivals: &str) -> Experiment {
+        let text = format!(
+            "name = \"a\"\nsystem = {{ name = \"a\", url = \"http://127.0.0.1:1/\" }}\n\
+             workload = {{ clients = 2, requests = 9{arrivals} }}\noperation = [{{ name = \"add\" }}]\n"
+        );
+        toml::from_str(&text).expect("it is one")
+    }
+
+    #[test]
+    fn a_closed_loop_always_offers_load_and_an_open_one_when_it_says() {
+        let closed = experiment("");
+        // Well; degraded; all clients wait for a server that hangs.
+        let seen = seconds(&[(100, 100, 100), (12, 10, 10), (0, 0, 0)]);
+        assert_eq!(good_seconds(&seen, 100.0, &closed), [true, false, false]);
+        let open =
+            experiment(", arrivals = { distribution = \"burst\", size = 10, every = \"3s\" }");
+        // A burst that is answered, a pause, a burst that is not, until the second after it.
+        let seen = seconds(&[(10, 10, 10), (0, 0, 0), (10, 0, 0), (0, 10, 10), (0, 0, 0)]);
+        assert_eq!(good_seconds(&seen, 4.0, &open), [true, false, true]);
+    }
+
+    #[test]
+    fn a_rejuvenation_costs_what_the_baseline_would_have_given_until_it_is_well() {
+        let event = |at, what| Event { at, what };
+        let because = "memory".to_owned();
+        let events = [
+            event(1.2, Happening::Rejuvenated { because }),
+            event(2.5, Happening::Answered),
+            event(3.5, Happening::Recovered),
+        ];
+        let seen = seconds(&[(0, 100, 0), (0, 40, 0), (0, 0, 0), (0, 95, 0), (0, 0, 0)]);
+        assert_eq!(rejuvenation_cost(&events, &seen, 100.0), 60.0 + 100.0 + 5.0);
+        assert_eq!(rejuvenation_cost(&[], &seen, 100.0), 0.0);
+    }
+}

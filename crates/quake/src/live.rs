@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::record::{Event, Happening, MergedSecond, Quantiles, SystemSecond};
+use crate::record::{Event, Happening, MergedSecond, ProcessSample, Quantiles, SystemSecond};
 use crate::report::html::told;
 use crate::words;
 
@@ -63,7 +63,7 @@ impl Live {
         keep(&mut self.bad, (load.outcomes.total() - load.outcomes.right) as f64);
         let p99 = Quantiles::of(&load.latency).map_or(f64::NAN, |of| of.p99 as f64);
         keep(&mut self.latency, p99);
-        let memory = system.map(|of| of.processes.values().map(|of| of.memory()).sum::<u64>());
+        let memory = system.map(|of| of.processes.values().map(ProcessSample::memory).sum::<u64>());
         keep(&mut self.memory, memory.map_or(f64::NAN, |of| of as f64));
         self.lag = load.lag;
         self.generator = load.processor as f64 / 1e6;
@@ -147,7 +147,7 @@ fn sparkline(values: &VecDeque<f64>, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Outcomes, ProcessSample};
+    use crate::record::Outcomes;
 
     fn live(rights: &[u64]) -> Live {
         let mut live = Live::new("heap=64m, 1 of 3");

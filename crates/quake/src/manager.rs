@@ -179,8 +179,8 @@ fn chosen(experiment: &Experiment, settings: &RunSettings) -> Result<Vec<Cell>, 
     let all = experiment.cells();
     for name in &settings.cells {
         if !all.iter().any(|cell| cell.name() == *name) {
-            let mut known: Vec<String> = all.iter().map(Cell::name).collect();
-            known.dedup();
+            let once = all.iter().filter(|cell| cell.repetition == 1);
+            let known = once.map(Cell::name).collect();
             return Err(RunError::NoSuchCell { name: name.clone(), known });
         }
     }

@@ -170,7 +170,7 @@ fn each_cell_is_run_as_often_as_it_says() {
 
 #[test]
 fn one_of_our_own_servers_is_loaded_by_its_wsdl() {
-    let server = Server::of_script("expr $1 + 1", &["[in val x:int]", ">", "[out val y:int]"]);
+    let server = Server::of_script("expr $1 + 1", &["[in val x:int]", ">", "[out file y:int]"]);
     let user = User::new();
     let text = format!(
         "name = 'own'\n[system]\nname = 'Fishplate'\nurl = '{}'\n[workload]\nclients = 2\nrequests = 20\n\
@@ -209,9 +209,11 @@ fn a_server_that_crashes_is_restarted_as_often_as_it_says() {
     bench.set_mode("crash");
     let said = ended(run);
     assert_eq!(said.code, 10, "{said:?}");
-    let of =
-        |what: &str| bench.events().iter().filter(|event| event["what"]["what"] == what).count();
-    assert_eq!((of("started"), of("failure"), of("answered")), (2, 2, 1), "{:?}", bench.events());
+    let events = bench.events();
+    let of = |what: &str| events.iter().filter(|event| event["what"]["what"] == what).count();
+    let crashes = events.iter().filter(|event| event["what"]["class"] == "CRASH").count();
+    assert_eq!((of("started"), crashes), (2, 2), "{events:?}");
+    assert!(of("answered") >= 1, "{events:?}");
 }
 
 #[test]

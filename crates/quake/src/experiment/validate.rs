@@ -110,7 +110,7 @@ impl Experiment {
                 let field = format!("matrix.\"{name}\"");
                 match self.of_cell(&Cell { values, repetition: 1 }) {
                     Err(error) => {
-                        flaws.unless(false, &field, &error.to_string(), "a value of that key")
+                        flaws.unless(false, &field, &error.to_string(), "a value of that key");
                     }
                     // All else is looked at once, with the value that the file has.
                     Ok(swept) => swept.workload.flaws(flaws),

@@ -26,6 +26,9 @@ pub struct ResourceAgeing {
     pub ageing: Ageing,
 }
 
+/// How much a process uses.
+type Amount = fn(&ProcessSample) -> u64;
+
 /// A life of a process: until it was started again.
 #[derive(Debug)]
 struct Life {
@@ -81,7 +84,7 @@ impl Usage {
 
     /// What can be said of each process, by its longest life, until the system failed: what has failed uses nothing up.
     pub(super) fn ageing(&self, criteria: Criteria, until: Option<f64>) -> Vec<ResourceAgeing> {
-        let resources: [(&str, f64, fn(&ProcessSample) -> u64); 3] = [
+        let resources: [(&str, f64, Amount); 3] = [
             ("memory", MEMORY_STEP, ProcessSample::memory),
             ("descriptors", 1.0, |sample| sample.descriptors),
             ("threads", 1.0, |sample| sample.threads),

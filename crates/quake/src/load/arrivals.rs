@@ -45,6 +45,11 @@ impl Schedule {
         }
     }
 
+    /// Whether it has ended because all requests were made, not because its time was over.
+    pub(super) fn has_made_all(&self) -> bool {
+        self.drawn > self.requests
+    }
+
     /// The next arrival of any agent, in seconds.
     fn draw(&mut self) -> f64 {
         match &self.arrivals {

@@ -190,7 +190,7 @@ async fn open(load: &Prepared, operation: &PreparedOperation) -> Result<Connecti
         Ok(Err(error)) if is_own(&error) => Err(Failed::Own(error)),
         Ok(Err(error)) => Err(Failed::Ended(Outcome::Unreachable, unreachable(&error))),
         Err(_) => {
-            let said = format!("no connection within {:?}", load.deadline);
+            let said = unreachable(&io::ErrorKind::TimedOut.into());
             Err(Failed::Ended(Outcome::Unreachable, said))
         }
     }

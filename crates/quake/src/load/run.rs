@@ -222,23 +222,24 @@ impl Load {
         let by = {
             let work = async {
                 match self.plan.workload.arrivals {
-                    Arrivals::Closed => self.closed(&mut clients).await,
-                    _ => self.open(&timer).await?,
+                    Arrivals::Closed => Ok(self.closed(&mut clients).await),
+                    _ => self.open(&timer).await,
                 }
-                self.all_ended().await;
-                Ok::<_, LoadError>(())
             };
             let over = async {
-                match self.plan.workload.duration {
-                    Some(duration) => sleep_until((self.start + duration).into()).await,
-                    None => std::future::pending().await,
+                match (&self.plan.workload.arrivals, self.plan.workload.duration) {
+                    (Arrivals::Closed, Some(duration)) => {
+                        sleep_until((self.start + duration).into()).await;
+                    }
+                    // An open loop's schedule ends by itself, and all that was due in it is told.
+                    _ => std::future::pending().await,
                 }
             };
             tokio::select! {
                 () = stopped(&mut stop) => EndedBy::Stop,
                 () = self.failed.notified() => EndedBy::Stop,
                 () = over => EndedBy::Duration,
-                done = work => done.map(|()| EndedBy::Requests)?,
+                done = work => done?,
             }
         };
         self.closing.set(true);
@@ -275,7 +276,7 @@ impl Load {
     }
 
     /// Every client makes one request after another.
-    async fn closed(self: &Rc<Self>, clients: &mut JoinSet<()>) {
+    async fn closed(self: &Rc<Self>, clients: &mut JoinSet<()>) -> EndedBy {
         for client in self.clients() {
             clients.spawn_local(Rc::clone(self).requests_of(client));
         }
@@ -286,6 +287,7 @@ impl Load {
                 std::panic::resume_unwind(panic);
             }
         }
+        EndedBy::Requests
     }
 
     async fn requests_of(self: Rc<Self>, mut client: Client) {
@@ -321,12 +323,13 @@ impl Load {
 
     /// Requests begin when they are due, whatever became of others: a client that is idle makes the next one. If none
     /// is, it begins late; if none is for a deadline, it is held back, because no answer to it could be in time.
-    async fn open(self: &Rc<Self>, timer: &Timer) -> Result<(), LoadError> {
+    async fn open(self: &Rc<Self>, timer: &Timer) -> Result<EndedBy, LoadError> {
         let now = Instant::now();
         self.idle.borrow_mut().extend(self.clients().into_iter().map(|client| (client, now)));
         let workload = &self.plan.workload;
         let mut batch = 0;
-        for arrival in Schedule::new(workload, self.plan.seed, self.agent, self.agents) {
+        let mut schedule = Schedule::new(workload, self.plan.seed, self.agent, self.agents);
+        for arrival in schedule.by_ref() {
             let due = self.start + arrival.at;
             timer.until(due).await?;
             batch = if batch == BATCH {
@@ -348,7 +351,7 @@ impl Load {
                 }
             }
         }
-        Ok(())
+        Ok(if schedule.has_made_all() { EndedBy::Requests } else { EndedBy::Duration })
     }
 
     /// A client that has nothing to do, if there is one before `until`.

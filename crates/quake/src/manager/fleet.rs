@@ -117,7 +117,7 @@ impl Fleet {
             }
         }
         while let Some(role) =
-            [Role::System, Role::Client].into_iter().find(|role| self.missing(*role) > 0)
+            [Role::Client, Role::System].into_iter().find(|role| self.missing(*role) > 0)
         {
             if let Some(status) = self.local.iter_mut().find_map(LocalAgent::ended) {
                 let log = self.settings.log.clone();

@@ -480,7 +480,7 @@ mod tests {
         fs::write(begun.requests(), "old").expect("it can be written");
         drop(writer);
         let found = run.cells().expect("it can be read");
-        assert_eq!(found.iter().map(|cell| cell.name()).collect::<Vec<_>>(), ["heap=64m"]);
+        assert_eq!(found.iter().map(CellDirectory::name).collect::<Vec<_>>(), ["heap=64m"]);
         assert!(!found[0].is_complete() && found[0].outcome().expect("none").is_none());
         let writer = begun.begin(&cell()).expect("it can be written");
         assert!(!begun.requests().exists(), "of the attempt before");

@@ -11,6 +11,11 @@ use crate::words;
 /// Colours that lines of one chart take in turn.
 const COLOURS: usize = 8;
 
+/// What a process uses.
+type OfProcess = fn(&ProcessPoint) -> u64;
+/// One of the quantiles.
+type OfTimes = fn(&Quantiles) -> u64;
+
 fn colour(at: usize) -> String {
     format!("c{}", at % COLOURS + 1)
 }
@@ -138,7 +143,7 @@ pub(super) fn all<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark])
     let mut count =
         system_chart(figures, series, marks, "Descriptors, threads, connections", words::number);
     for (at, process) in processes(series).into_iter().enumerate() {
-        let kinds: [(&str, fn(&ProcessPoint) -> u64); 2] =
+        let kinds: [(&str, OfProcess); 2] =
             [("descriptors", |of| of.descriptors), ("threads", |of| of.threads)];
         for (kind, (name, of)) in kinds.into_iter().enumerate() {
             let line = system_line(series, &format!("{process}, {name}"), 2 * at + kind, |seen| {
@@ -173,13 +178,13 @@ fn answers<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Cha
 /// Quantiles of the latency, on a logarithmic axis.
 fn latency<'a>(figures: &Figures, series: &CellSeries, marks: &'a [Mark]) -> Chart<'a> {
     let quantiles: Vec<(f64, Option<Quantiles>)> = load_points(series, |seen, _| seen.latency);
-    let kinds: [(&str, usize, fn(&Quantiles) -> u64); 4] = [
+    let kinds: [(&str, usize, OfTimes); 4] = [
         ("median", 0, |of| of.p50),
         ("90 %", 4, |of| of.p90),
         ("99 %", 1, |of| of.p99),
         ("longest", 2, |of| of.max),
     ];
-    let line = |(name, at, of): (&str, usize, fn(&Quantiles) -> u64)| Line {
+    let line = |(name, at, of): (&str, usize, OfTimes)| Line {
         name: name.to_owned(),
         class: colour(at),
         points: quantiles

@@ -58,6 +58,16 @@ const WELL: Behaviour = Behaviour {
     sessions: false,
 };
 
+/// The whole part.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small and not below 0"
+)]
+fn whole(of: f64) -> u64 {
+    of as u64
+}
+
 /// From 0 to 1, not regular and always the same.
 fn jitter(second: u32, of: u32) -> f64 {
     let mixed =
@@ -69,12 +79,12 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
     let away = of.killed_at.is_some_and(|at| (at..at + 3).contains(&second));
     let dead = of.zombie_from.is_some_and(|from| second >= from);
     let rate = if away || dead { 0.0 } else { of.rate * (0.9 + 0.2 * jitter(second, agent)) / 2.0 };
-    let right = rate.round() as u64;
+    let right = whole(rate.round());
     let mut times = histogram::empty();
-    for at in 0..right {
+    for at in 0..u32::try_from(right).expect("few") {
         let slow = if at % 100 == 0 { 20.0 } else { 1.0 };
-        let time = 800.0 * slow * (1.0 + jitter(second, at as u32));
-        times.record(time as u64).expect("it grows");
+        let time = 800.0 * slow * (1.0 + jitter(second, at));
+        times.record(whole(time)).expect("it grows");
     }
     let outcomes = Outcomes {
         right,
@@ -92,7 +102,7 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
         service: histogram::encode(&times),
         dropped_sessions: if of.sessions { right } else { 0 },
         bytes: (right * 500, right * 400),
-        lag: 200 + (300.0 * jitter(second, 77)) as u64,
+        lag: 200 + whole(300.0 * jitter(second, 77)),
         processor: 120 * right,
         memory: 12 << 20,
         said: if away { vec!["connection refused <111>".to_owned()] } else { Vec::new() },
@@ -106,7 +116,7 @@ fn system(of: Behaviour, second: u32) -> SystemSecond {
     let memory = 100e6 * (1.0 + saw) + of.leak * of.rate * f64::from(lived);
     let sample = ProcessSample {
         pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
-        resident: memory as u64,
+        resident: whole(memory),
         proportional: None,
         threads: 30,
         descriptors: 60 + u64::from(second % 3),
@@ -147,7 +157,7 @@ fn events(of: Behaviour) -> Vec<Event> {
         let failure = Failure {
             class: FailureClass::Zombie,
             since: f64::from(from),
-            after_requests: (of.rate * f64::from(from)) as u64,
+            after_requests: whole(of.rate * f64::from(from)),
             cause: "goodput 0/s of 500/s; 27 OutOfMemoryError in its log".to_owned(),
         };
         events.push(event(f64::from(from) + 5.0, Happening::Failure(failure)));

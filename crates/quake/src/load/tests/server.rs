@@ -192,7 +192,7 @@ async fn answer(asked: &Asked, seen: &Seen) -> (Vec<u8>, bool) {
     let right = whole("200 OK", "", &asked.body);
     match what {
         "right" => (right, true),
-        "right-and-close" => (right, false),
+        "right-and-close" => (whole("200 OK", "Connection: close\r\n", &asked.body), false),
         "chunked" => {
             let (length, body) = (asked.body.len(), &asked.body);
             let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
