@@ -17,19 +17,26 @@ int q__add(struct soap *soap, LONG64 x, LONG64 y, LONG64 *sum) {
     return SOAP_OK;
 }
 
+// After each request: `soap_serve` returns with the connection only, and would keep what each request took until then.
+static int clean(struct soap *soap) {
+    soap_destroy(soap);
+    soap_end(soap);
+    return SOAP_OK;
+}
+
 static void *serve(void *unused) {
     (void)unused;
     struct soap *soap = soap_new1(SOAP_IO_KEEPALIVE);
     soap->master = listening;
     soap->max_keep_alive = 0x7fffffff;
+    soap->fserveloop = clean;
     for (;;) {
         pthread_mutex_lock(&accepting);
         SOAP_SOCKET accepted = soap_accept(soap);
         pthread_mutex_unlock(&accepting);
         if (!soap_valid_socket(accepted)) continue;
         soap_serve(soap);
-        soap_destroy(soap);
-        soap_end(soap);
+        clean(soap);
     }
 }
 
