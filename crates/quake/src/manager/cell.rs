@@ -134,8 +134,8 @@ impl<'r> CellRun<'r> {
         self.agents.prepare(&plan, self.experiment.audit.is_some()).await?;
         self.start().await?;
         let environment = self.agents.fleet.environment();
-        let offsets = self.agents.fleet.all().filter_map(|agent| agent.offset());
-        let clocks = offsets.map(|offset| offset.seconds()).collect();
+        let offsets = self.agents.fleet.all().filter_map(super::agents::JoinedAgent::offset);
+        let clocks = offsets.map(super::super::agent::clock::ClockOffset::seconds).collect();
         let mut progress = Progress::new(self.agents.fleet.client_count());
         self.follow(&mut progress).await?;
         let seconds = progress.length(self.now());
@@ -232,7 +232,7 @@ impl<'r> CellRun<'r> {
         let start = clocks.steady(Instant::now() + LEAD);
         self.start = Some(start);
         self.agents.start(start)?;
-        let system = self.agents.fleet.system().and_then(|system| system.offset());
+        let system = self.agents.fleet.system().and_then(super::agents::JoinedAgent::offset);
         let disturbance = Disturbance {
             faults: self.experiment.faults.clone(),
             stress: self.experiment.stress.clone(),
@@ -302,7 +302,7 @@ impl<'r> CellRun<'r> {
                 return Err(CellError::Load { agent, said });
             }
             AgentMessage::Part { of, bytes } => {
-                self.receive(&of, Speaker::Client(agent), &bytes)?
+                self.receive(&of, Speaker::Client(agent), &bytes)?;
             }
             _ => {}
         }
@@ -466,7 +466,7 @@ impl<'r> CellRun<'r> {
 
     /// What our steady clock showed when that of the agent of the system showed this.
     fn ours(&self, theirs: i64) -> i64 {
-        let offset = self.agents.fleet.system().and_then(|system| system.offset());
+        let offset = self.agents.fleet.system().and_then(super::agents::JoinedAgent::offset);
         offset.map_or(theirs, |offset| offset.ours(theirs))
     }
 

@@ -36,7 +36,7 @@ impl Hasher for IdHasher {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::hash::{BuildHasher as _, Hash as _};
+    use std::hash::BuildHasher as _;
 
     use super::*;
     use crate::header::Context;
@@ -44,9 +44,7 @@ mod tests {
     #[test]
     fn contexts_of_many_leaders_are_spread_over_a_table() {
         let slot = |leader: u32| {
-            let mut hasher = BuildHasherDefault::<IdHasher>::default().build_hasher();
-            Context::new(leader, 2).hash(&mut hasher);
-            hasher.finish() % 256
+            BuildHasherDefault::<IdHasher>::default().hash_one(Context::new(leader, 2)) % 256
         };
         let slots: HashSet<u64> = (0..128).map(slot).collect();
         assert!(slots.len() > 64, "{} slots of 128 contexts", slots.len());
