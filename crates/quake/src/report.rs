@@ -1,6 +1,6 @@
 //! What a run came to: one page, tables for programs, and a comparison with another run.
 //!
-//! - [`write`]: `report.html`, `results.csv`, `series.csv`, `results.json` in the run's directory
+//! - [`write()`]: `report.html`, `results.csv`, `series.csv`, `results.json` in the run's directory
 //! - [`compare`]: two runs, cell by cell, for a build
 
 mod chart;

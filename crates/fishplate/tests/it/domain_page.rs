@@ -43,7 +43,7 @@ fn a_domain_that_is_stuck_is_shown_and_ended_by_its_page_and_by_no_other() {
     let shown = answer.text();
     // Rank 1 waits for one of the other server, so this server alone knows of no deadlock.
     assert!(!shown.contains("class=\"alert\""), "{shown}");
-    assert!(shown.contains("%\">3 B<br><small>1</small></td>"), "{shown}");
+    assert!(shown.contains("%\" title=\"over memory\">3 B<br><small>1</small></td>"), "{shown}");
     let policy = answer.field("content-security-policy").unwrap();
     for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
         assert!(policy.contains(part), "{policy}");

@@ -253,6 +253,8 @@ fn ctrl_c_ends_all_and_the_same_command_goes_on() {
     assert_eq!(said.code, 130, "{said:?}");
     assert!(!bench.file("outcome.json").exists());
     bench.until_nothing_is_left();
+    // What is there again is of the second run.
+    std::fs::remove_file(bench.file("load.jsonl")).unwrap();
     let run = bench.start(&[]);
     bench.until_loaded();
     bench.set_mode("crash");

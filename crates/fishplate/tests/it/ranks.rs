@@ -535,7 +535,7 @@ fn a_deadlock_is_named_and_sigquit_tells_who_waits() {
                 && line.ends_with(&format!(" s in recv from {next} tag 7"))
         };
         assert!(told.iter().any(is_wait), "{told:?}");
-        let traffic = format!("{rank} -> {next}  messages: 1  3 B");
+        let traffic = format!("{rank} -> {next}  messages: 1  3 B  over memory");
         assert!(told.contains(&traffic), "{traffic} {told:?}");
     }
 }
