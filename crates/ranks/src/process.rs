@@ -372,14 +372,25 @@ impl Process {
                     self.waiter.wake();
                 }
                 state.followers += 1;
-                state = self.completed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = match until {
+                    None => self.completed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    Some(until) => {
+                        let left = until.saturating_duration_since(Instant::now());
+                        let woken = self.completed.wait_timeout(state, left);
+                        woken.unwrap_or_else(PoisonError::into_inner).0
+                    }
+                };
                 state.followers -= 1;
                 state.woken = state.woken.saturating_sub(1);
                 continue;
             }
+            let before = state.engine.events();
             let moved = state.progress();
-            if moved {
+            // By the clock too a rank may be found to have failed.
+            if moved || state.engine.events() != before {
                 self.tell(&mut state);
+            }
+            if moved {
                 state.backoff.ended(&mut idle);
             }
             if let Some(value) = ready(&mut state) {
@@ -415,6 +426,10 @@ impl Process {
                 state.backoff.yielded(&mut idle, back, back - now);
             }
             state.driven = false;
+            if pause == Pause::Sleep {
+                // What a transport has written or connected is no event, and others may wait for it.
+                self.tell(&mut state);
+            }
         };
         state.end_wait(wait);
         if !state.driven && state.followers > 0 {
@@ -427,11 +442,11 @@ impl Process {
     /// Until there may be something to do, or the clock is to be read.
     fn spin(&self) {
         for look in 0..LOOKS {
-            if !self.waiter.is_idle() {
-                return;
-            }
             if look % LOOKS_A_PAUSE == 0 {
                 std::hint::spin_loop();
+            }
+            if !self.waiter.is_idle() {
+                return;
             }
         }
     }

@@ -14,6 +14,7 @@ impl Engine {
             return;
         }
         self.peers[rank as usize].state = PeerState::Failed;
+        self.happened();
         self.peers[rank as usize].early.clear();
         self.disconnects.push(rank);
         self.outbox.retain(|frame| frame.header.to != rank);
@@ -30,6 +31,7 @@ impl Engine {
     /// A process has left; all that it sent has arrived.
     pub(crate) fn leave(&mut self, rank: Rank) {
         self.peers[rank as usize].state = PeerState::Left;
+        self.happened();
         self.end_hopeless(&Error::Left { rank }, rank);
     }
 

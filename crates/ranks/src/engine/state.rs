@@ -94,10 +94,14 @@ impl Engine {
         self.disconnects.pop()
     }
 
-    /// How often something has happened that a thread may wait for: a request has completed, or a message has come that no receive was
-    /// posted for.
+    /// How often something has happened that a thread may wait for: a request has completed, a message has come that no receive was
+    /// posted for, a process has failed or left.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    pub(super) fn happened(&mut self) {
+        self.events += 1;
     }
 
     /// The outcome of a request, which is forgotten with it; `None` while it is under way.
@@ -163,7 +167,7 @@ impl Engine {
         self.next_id += 1;
         let request = RequestId(self.next_id);
         if matches!(record, Record::Complete(_)) {
-            self.events += 1;
+            self.happened();
         }
         self.requests.insert(request, record);
         request
@@ -186,7 +190,7 @@ impl Engine {
 
     pub(crate) fn new_message(&mut self, message: Message) -> MessageId {
         self.next_id += 1;
-        self.events += 1;
+        self.happened();
         let id = MessageId(self.next_id);
         self.messages.insert(id, message);
         id
@@ -211,7 +215,7 @@ impl Engine {
         } else {
             *record = Record::Complete(outcome);
         }
-        self.events += 1;
+        self.happened();
     }
 
     /// A header to `to`; whoever sends it numbers it with [`Engine::emit`].

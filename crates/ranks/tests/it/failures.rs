@@ -446,6 +446,35 @@ fn a_rank_that_dies_in_silence_is_named() {
     }
 }
 
+/// One thread waits for a rank that lives and says nothing; others of its rank wait for one that dies meanwhile.
+#[test]
+fn a_dead_rank_is_named_to_all_threads_that_wait() {
+    for kind in [Kind::Local, Kind::Tcp, Kind::SharedMemory, Kind::Soap] {
+        run_with(processes(kind, 3, &quick()), |world| match world.rank() {
+            0 => std::thread::scope(|threads| {
+                let drives = threads.spawn(|| world.recv(&mut [0u8], 1, 5).map(|_| ()));
+                let receives = threads.spawn(|| world.recv(&mut [0u8], 2, 0).map(|_| ()));
+                let probes = threads.spawn(|| world.probe(2, 0).map(|_| ()));
+                world.send(&[0u8], 2, 9).unwrap();
+                let failed = Err(Error::Failed { rank: 2 });
+                assert_eq!(receives.join().unwrap(), failed);
+                assert_eq!(probes.join().unwrap(), failed);
+                world.send(&[0u8], 1, 6).unwrap();
+                assert_eq!(drives.join().unwrap(), Ok(()));
+                world.process().leave();
+            }),
+            1 => {
+                world.recv(&mut [0u8], 0, 6).unwrap();
+                world.send(&[0u8], 0, 5).unwrap();
+                world.process().leave();
+            }
+            _ => {
+                world.recv(&mut [0u8], 0, 9).unwrap();
+            }
+        });
+    }
+}
+
 /// One thread sleeps for a message; another one of the same rank sends it, and nothing comes from outside.
 #[test]
 fn a_sleeping_thread_is_woken_by_another_of_its_rank() {
