@@ -64,6 +64,8 @@ pub(crate) struct State {
     driven: bool,
     /// Threads that wait for it.
     followers: usize,
+    /// Those of them that wait until some time at the latest, for what a transport does.
+    timed_followers: usize,
     /// Those of them that were told that something is complete, and have not looked yet.
     woken: usize,
     /// What threads wait for that is no request.
@@ -192,6 +194,7 @@ impl Process {
             collectives: IdMap::default(),
             driven: false,
             followers: 0,
+            timed_followers: 0,
             woken: 0,
             probes: Vec::new(),
             backoff: Backoff::default(),
@@ -376,8 +379,11 @@ impl Process {
                     None => self.completed.wait(state).unwrap_or_else(PoisonError::into_inner),
                     Some(until) => {
                         let left = until.saturating_duration_since(Instant::now());
+                        state.timed_followers += 1;
                         let woken = self.completed.wait_timeout(state, left);
-                        woken.unwrap_or_else(PoisonError::into_inner).0
+                        let (mut state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+                        state.timed_followers -= 1;
+                        state
                     }
                 };
                 state.followers -= 1;
@@ -426,9 +432,9 @@ impl Process {
                 state.backoff.yielded(&mut idle, back, back - now);
             }
             state.driven = false;
-            if pause == Pause::Sleep {
-                // What a transport has written or connected is no event, and others may wait for it.
-                self.tell(&mut state);
+            if pause == Pause::Sleep && state.timed_followers > 0 {
+                // What a transport has written or connected is no event.
+                self.completed.notify_all();
             }
         };
         state.end_wait(wait);

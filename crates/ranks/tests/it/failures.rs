@@ -453,6 +453,8 @@ fn a_dead_rank_is_named_to_all_threads_that_wait() {
         run_with(processes(kind, 3, &quick()), |world| match world.rank() {
             0 => std::thread::scope(|threads| {
                 let drives = threads.spawn(|| world.recv(&mut [0u8], 1, 5).map(|_| ()));
+                // So that the others wait for it; the test is right, if weak, without.
+                std::thread::sleep(Duration::from_millis(50));
                 let receives = threads.spawn(|| world.recv(&mut [0u8], 2, 0).map(|_| ()));
                 let probes = threads.spawn(|| world.probe(2, 0).map(|_| ()));
                 world.send(&[0u8], 2, 9).unwrap();
