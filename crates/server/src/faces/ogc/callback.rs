@@ -46,6 +46,9 @@ pub(super) struct Subscriber {
     failed_uri: Option<String>,
 }
 
+/// The longest address of a subscriber: it is kept with the job.
+const LONGEST_ADDRESS: usize = 4096;
+
 impl Subscriber {
     /// Whether all of its addresses may be told, and the caller may have them told.
     ///
@@ -73,6 +76,10 @@ impl Subscriber {
             if host.place() == PublicAddress::At {
                 let what = "a script tells nobody how a job ends: leave subscriber out, and ask for its status";
                 return Err(Fault::new(FaultCode::NotSupported, what).parameter("subscriber"));
+            }
+            if uri.len() > LONGEST_ADDRESS {
+                let what = format!("subscriber: {name} has more than {LONGEST_ADDRESS} characters");
+                return Err(Fault::new(FaultCode::InvalidValue, what).parameter("subscriber"));
             }
             let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
             if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {

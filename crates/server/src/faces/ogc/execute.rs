@@ -13,6 +13,7 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::bounded;
 use super::callback::Subscriber;
 use super::input::InputReader;
 use super::process::Process;
@@ -34,10 +35,10 @@ const GROWTH: u64 = 5;
 /// The body of a request.
 #[derive(Debug, Deserialize)]
 struct Execute<'a> {
-    #[serde(borrow, default)]
-    inputs: BTreeMap<String, &'a RawValue>,
-    #[serde(default)]
-    outputs: BTreeMap<String, Option<OutputRequest>>,
+    #[serde(borrow)]
+    inputs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    outputs: Option<&'a RawValue>,
     response: Option<ResponseForm>,
     subscriber: Option<Subscriber>,
 }
@@ -161,12 +162,18 @@ where
         bytes => serde_json::from_slice(bytes),
     }
     .map_err(malformed)?;
+    let members = host.settings.wire.children;
+    let inputs = request.inputs.map_or("{}", RawValue::get);
+    let inputs = bounded::object::<&RawValue>(inputs, members, malformed)?;
+    let wanted = request.outputs.map_or("{}", RawValue::get);
+    let wanted = bounded::object::<Option<OutputRequest>>(wanted, members, malformed)?;
     let definition = process.call;
     let known = &definition.signature.inputs;
     let mut sink = host.spool.sink();
-    let mut reader = InputReader { sink: &mut sink, inline_size: host.settings.wire.inline_size };
-    let mut arguments = Vec::with_capacity(request.inputs.len());
-    for (name, given) in &request.inputs {
+    let mut reader =
+        InputReader { sink: &mut sink, inline_size: host.settings.wire.inline_size, members };
+    let mut arguments = Vec::with_capacity(inputs.len());
+    for (name, given) in &inputs {
         match known.iter().find(|parameter| parameter.name == *name) {
             Some(parameter) => reader.read(parameter, given, &mut arguments)?,
             // That it is not known is told with what is.
@@ -176,9 +183,9 @@ where
     let arguments = bind::accept(&definition.name, known, arguments)?;
     sink.finish().await.map_err(|error| spool_fault(&error))?;
     let preferences = Preferences::of(headers);
-    let (outputs, references) = choices(process.outputs(), &request.outputs, preferences.minimal)?;
+    let (outputs, references) = choices(process.outputs(), &wanted, preferences.minimal)?;
     let choice = ResultsChoice {
-        outputs: request.outputs.into_keys().collect(),
+        outputs: wanted.into_keys().collect(),
         references,
         response: request.response,
         subscriber: request.subscriber,
@@ -295,7 +302,11 @@ mod tests {
     #[test]
     fn outputs_are_chosen_by_name_and_files_go_as_dispatch_is_told() {
         let known = [Parameter::new("mesh", DataType::Raw), Parameter::new("n", DataType::Int)];
-        let wanted = |text: &str| serde_json::from_str::<Execute<'_>>(text).unwrap().outputs;
+        let wanted = |text: &str| {
+            let asked = serde_json::from_str::<Execute<'_>>(text).unwrap().outputs;
+            let asked = asked.map_or("{}", RawValue::get).to_owned();
+            serde_json::from_str::<BTreeMap<String, Option<OutputRequest>>>(&asked).unwrap()
+        };
         let both = r#"{"outputs": {"mesh": {"transmissionMode": "reference"}, "n": {"transmissionMode": "reference"}}}"#;
         let (found, references) = choices(&known, &wanted(both), false).unwrap();
         assert_eq!(found.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["mesh"]);

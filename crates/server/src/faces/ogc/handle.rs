@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Principal, Results, Verb};
+use fishplate_contract::{
+    Argument, CallOptions, Fault, FaultCode, Principal, Results, SubmittedJob, Verb,
+};
 use fishplate_jobs::engine::{EphemeralJob, OwnJob};
 use hyper::body::Body;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -228,17 +230,20 @@ where
         let verb = (Verb::Spawn, operation);
         let reply =
             Box::pin(ask(host, entry, verb, arguments, options, caller, &mut memory)).await?;
-        let Reply::Spawned(job) = reply else {
+        let Reply::Spawned(SubmittedJob { id, existing }) = reply else {
             return Err(Fault::new(FaultCode::Internal, "spawn gave what another verb gives"));
         };
         let job = OwnJob {
-            id: job.id,
+            id,
             service: entry.service().name.clone(),
             operation: operation.to_owned(),
             is_final: false,
             note: choice.note(),
         };
-        callback::watch(host, caller.clone(), job.clone());
+        // Who asks again with the same key gets the job of before, whose end is told to whom it was promised.
+        if !existing {
+            callback::watch(host, caller.clone(), job.clone());
+        }
         return Ok(accepted(host, &job, is_async));
     }
     let verb = (Verb::Call, operation);

@@ -14,7 +14,7 @@ use fishplate_wire::SpoolSink;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::schema;
+use super::{bounded, schema};
 use crate::spool::Spooler;
 
 /// A value with what is told of it, or a link (18-062r2, `qualifiedInputValue.yaml` and `link.yaml`).
@@ -43,6 +43,8 @@ pub(super) struct InputReader<'s> {
     pub(super) sink: &'s mut Spooler,
     /// Bytes of one that stay in memory.
     pub(super) inline_size: usize,
+    /// The most members of a list of values.
+    pub(super) members: usize,
 }
 
 impl InputReader<'_> {
@@ -58,7 +60,7 @@ impl InputReader<'_> {
     ) -> Result<(), Fault> {
         let text = given.get();
         if parameter.repeated && text.starts_with('[') {
-            let several: Vec<&RawValue> = parse(parameter, text)?;
+            let several = bounded::list(text, self.members, |error| invalid(parameter, error))?;
             return several.into_iter().try_for_each(|one| self.read_one(parameter, one, to));
         }
         self.read_one(parameter, given, to)
@@ -245,7 +247,7 @@ mod tests {
     fn read(parameter: &Parameter, given: &str) -> Result<Vec<Argument>, Fault> {
         let directory = tempfile::tempdir().unwrap();
         let mut sink = SpoolDirectory::open(directory.path(), 0).unwrap().sink();
-        let mut reader = InputReader { sink: &mut sink, inline_size: 8 };
+        let mut reader = InputReader { sink: &mut sink, inline_size: 8, members: 100 };
         let mut read = Vec::new();
         let given: &RawValue = serde_json::from_str(given).unwrap();
         reader.read(parameter, given, &mut read).map(|()| read)

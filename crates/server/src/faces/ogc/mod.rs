@@ -5,6 +5,7 @@
 //! `results` (outputs), `jobs` (their status and list), `process`, `schema` and `openapi` (descriptions), `links`, `problem`.
 
 mod address;
+mod bounded;
 mod callback;
 mod documents;
 mod execute;
