@@ -101,6 +101,12 @@ impl Verdict {
     }
 }
 
+/// What provoked the last failure, if that was not over at the end.
+fn still_down(figures: &Figures) -> Option<&str> {
+    let last = figures.failures.last()?;
+    last.provoked_by.as_deref().filter(|_| last.to_recover.is_none())
+}
+
 /// What it is, after how many requests, and why.
 fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
     let (right, wrong) = (figures.outcomes.right, figures.outcomes.wrong);
@@ -123,6 +129,10 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
     }
     if right == 0 {
         return (VerdictKind::Undecided, 0, "nothing was answered rightly".to_owned());
+    }
+    if let Some(by) = still_down(figures) {
+        let cause = format!("it had not recovered from what {by} did when the run ended");
+        return (VerdictKind::Undecided, right, cause);
     }
     if !rising.is_empty() {
         return (VerdictKind::Ageing, right, rising.join("; "));

@@ -252,6 +252,12 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     let available = figures.availability_clients.expect("there was load");
     assert!((available - 297.0 / 300.0).abs() < 1e-9, "{available}");
     assert!(figures.ageing.iter().all(|of| of.lives == 2 && of.ageing.since >= 42.0));
+
+    let mut down = figures.clone();
+    down.failures[0].to_recover = None;
+    let verdict = crate::verdict::Verdict::of(&down);
+    assert_eq!(verdict.kind.word(), "undecided", "{verdict:?}");
+    assert!(verdict.cause.contains("not recovered from what kill of server did"), "{verdict:?}");
 }
 
 #[test]
