@@ -319,7 +319,7 @@ pub struct Failure {
     pub class: FailureClass,
     /// Since when, by what was seen: seconds since the common start. `Event::at` is when it was said.
     pub since: f64,
-    /// Answers that had been right until then.
+    /// Answers that had been right until it was said.
     pub after_requests: u64,
     /// What speaks for it, in words: figures, a line of the log, the signal.
     pub cause: String,

@@ -127,6 +127,10 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
     if figures.ended.is_none() {
         return (VerdictKind::Incomplete, right, "it was not run to its end".to_owned());
     }
+    if right == 0 && figures.outcomes.error > 0 {
+        let cause = format!("all {} answers were faults", words::count(figures.outcomes.error));
+        return (VerdictKind::Failed(FailureClass::Error), 0, cause);
+    }
     if right == 0 {
         return (VerdictKind::Undecided, 0, "nothing was answered rightly".to_owned());
     }

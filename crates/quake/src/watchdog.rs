@@ -161,6 +161,11 @@ impl Watchdog {
         }
     }
 
+    /// Clients of a closed loop begin no more: what is still to come is what they wait for.
+    pub fn load_ends(&mut self) {
+        self.history.load_ends();
+    }
+
     /// Judges a second when it is over, by what all clients and the agent on the system's host saw of it.
     pub fn observe(&mut self, clients: &MergedSecond, system: &SystemSecond) -> Vec<Judgement> {
         let now = f64::from(clients.second) + 1.0;

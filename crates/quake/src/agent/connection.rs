@@ -16,6 +16,8 @@ use super::token::{NONCE_SIZE, Seal, Token, nonce};
 const PROTOCOL: u32 = 1;
 /// Bytes of a line; the longest is a plan with the files that its requests are made of.
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
+/// Of the first line that an agent seals: what it says of itself.
+const FIRST_LINE_LIMIT: usize = 64 << 10;
 /// Bytes of a line of somebody who has not shown yet that he has the token.
 const GREETING_LIMIT: usize = 256;
 /// How long a greeting may take.
@@ -85,6 +87,8 @@ pub(crate) struct LineReader {
     buffer: Vec<u8>,
     /// Bytes of the buffer that have no end of a line in them.
     looked: usize,
+    /// Bytes that the next line may have.
+    limit: usize,
 }
 
 /// What goes.
@@ -127,11 +131,15 @@ pub(crate) async fn greet(
         Side::Manager => (&theirs.nonce, &ours),
     };
     let [agent, manager] = token.seals(of_agent, of_manager);
-    let (incoming, outgoing) = match side {
-        Side::Agent => (manager, agent),
-        Side::Manager => (agent, manager),
+    // Whoever dials a manager has not shown yet that it has the token.
+    let (incoming, outgoing, limit) = match side {
+        Side::Agent => (manager, agent, LINE_LIMIT),
+        Side::Manager => (agent, manager, FIRST_LINE_LIMIT),
     };
-    Ok((LineReader { from, seal: incoming, buffer, looked: 0 }, LineWriter { to, seal: outgoing }))
+    Ok((
+        LineReader { from, seal: incoming, buffer, looked: 0, limit },
+        LineWriter { to, seal: outgoing },
+    ))
 }
 
 impl LineReader {
@@ -140,9 +148,10 @@ impl LineReader {
         &mut self,
         within: Duration,
     ) -> Result<T, ConnectionError> {
-        let line = next_line(&mut self.from, &mut self.buffer, &mut self.looked, LINE_LIMIT);
+        let line = next_line(&mut self.from, &mut self.buffer, &mut self.looked, self.limit);
         let end = timeout(within, line).await.map_err(|_| ConnectionError::Silent(within))??;
         let text = self.seal.open(&self.buffer[..end]).ok_or(ConnectionError::Forged)?;
+        self.limit = LINE_LIMIT;
         let message = serde_json::from_str(text).map_err(ConnectionError::Strange);
         self.buffer.drain(..=end);
         message
@@ -254,6 +263,22 @@ mod tests {
             let refused = greet(accepted, &one, Side::Manager).await.expect_err(&says).to_string();
             assert!(refused.contains(expected), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn who_has_not_shown_the_token_has_no_room_for_more_than_a_first_line() {
+        let token = Token::random().expect("a token");
+        let (mut stranger, accepted) = sockets().await;
+        let nonce = "0".repeat(2 * NONCE_SIZE);
+        let greeting = json(&Greeting { protocol: PROTOCOL, nonce }).expect("it can be said");
+        stranger.write_all(format!("{greeting}\n").as_bytes()).await.expect("it goes");
+        let (mut from, _to) = greet(accepted, &token, Side::Manager).await.expect("a greeting");
+        stranger.write_all(&vec![b'x'; 2 * FIRST_LINE_LIMIT]).await.expect("it goes");
+        let refused = from.next::<u32>(SOON).await;
+        assert!(
+            matches!(refused, Err(ConnectionError::TooLong { limit: FIRST_LINE_LIMIT })),
+            "{refused:?}"
+        );
     }
 
     #[tokio::test]

@@ -274,6 +274,9 @@ impl<'r> CellRun<'r> {
             while let Some((load, system)) = progress.seconds.take(self.now()) {
                 self.observer.second(&load, &system);
                 // What is left of the last second is no second.
+                if progress.begins_no_more(load.second, &self.experiment.workload) {
+                    self.watchdog.load_ends();
+                }
                 if progress.was_loaded(load.second) {
                     let judgements = self.watchdog.observe(&load, &system);
                     self.act(judgements, progress).await?;
@@ -423,8 +426,10 @@ impl<'r> CellRun<'r> {
             Err(_) => return Ok(Err(format!("it took more than {AUDITS_WITHIN:?}"))),
         };
         let agents = 0..self.agents.fleet.size();
-        let logs = agents.map(|agent| requests(self.directory, agent)).filter(|log| log.is_file());
-        let logs: Vec<PathBuf> = logs.collect();
+        let logs: Vec<PathBuf> = agents.map(|agent| requests(self.directory, agent)).collect();
+        if let Some(lost) = logs.iter().position(|log| !log.is_file()) {
+            return Ok(Err(format!("client agent {lost} was lost, and its log with it")));
+        }
         let view = ClientView::read(logs.iter().map(PathBuf::as_path));
         let output = BufReader::new(File::open(self.directory.path().join(AUDIT))?);
         let compared = view.map_err(AuditError::from);

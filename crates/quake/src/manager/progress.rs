@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::seconds::Seconds;
+use crate::experiment::Workload;
 use crate::record::{LoadSecond, Outcomes};
 
 /// A load that is under way. Times are seconds since the common start.
@@ -12,6 +13,8 @@ pub(super) struct Progress {
     pub(super) seconds: Seconds,
     /// What became of all requests until now.
     pub(super) outcomes: Outcomes,
+    /// How many were begun until now.
+    begun: u64,
     /// Client agents whose load goes on.
     going: BTreeSet<u32>,
     /// Those that have not sent all of their log.
@@ -30,6 +33,7 @@ impl Progress {
         Self {
             seconds: Seconds::new(agents),
             outcomes: Outcomes::default(),
+            begun: 0,
             going: (0..agents).collect(),
             sending: (0..agents).collect(),
             ended: None,
@@ -41,6 +45,7 @@ impl Progress {
     /// What an agent saw.
     pub(super) fn load(&mut self, second: &LoadSecond, now: f64) {
         self.outcomes += second.outcomes;
+        self.begun += second.begun;
         self.seconds.load(second, now);
     }
 
@@ -72,6 +77,13 @@ impl Progress {
     /// Whether the whole of a second was loaded.
     pub(super) fn was_loaded(&self, second: u32) -> bool {
         self.ended.is_none_or(|(ended, _)| f64::from(second) + 1.0 <= ended)
+    }
+
+    /// Whether in this second requests are begun no more, or not to its end.
+    pub(super) fn begins_no_more(&self, second: u32, workload: &Workload) -> bool {
+        let end = f64::from(second) + 1.0;
+        workload.requests.is_some_and(|requests| self.begun >= requests)
+            || workload.duration.is_some_and(|duration| end > duration.as_secs_f64())
     }
 
     /// Whether nothing more is to be expected.
@@ -128,6 +140,21 @@ mod tests {
             (progress.outcomes.right, progress.words()),
             (12, "all requests were made".to_owned())
         );
+    }
+
+    #[test]
+    fn requests_are_begun_until_their_number_or_the_time_is_reached() {
+        let read = |text: &str| toml::from_str::<Workload>(text).expect("a workload");
+        let mut progress = Progress::new(1);
+        progress.load(&LoadSecond { begun: 7, ..second(0, 0, 5) }, 1.0);
+        for (workload, begins_no_more) in [
+            ("clients = 1\nrequests = 8", false),
+            ("clients = 1\nrequests = 7", true),
+            ("clients = 1\nduration = '1s'", false),
+            ("clients = 1\nduration = '900ms'", true),
+        ] {
+            assert_eq!(progress.begins_no_more(0, &read(workload)), begins_no_more, "{workload}");
+        }
     }
 
     #[test]

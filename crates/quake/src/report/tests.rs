@@ -257,6 +257,10 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     down.failures[0].to_recover = None;
     let verdict = crate::verdict::Verdict::of(&down);
     assert_eq!(verdict.kind.word(), "undecided", "{verdict:?}");
+    let mut faulty = figures.clone();
+    faulty.failures.clear();
+    faulty.outcomes = Outcomes { error: 50, ..Outcomes::default() };
+    assert_eq!(crate::verdict::Verdict::of(&faulty).kind.word(), "ERROR");
     assert!(verdict.cause.contains("not recovered from what kill of server did"), "{verdict:?}");
 }
 

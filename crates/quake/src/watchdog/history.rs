@@ -125,6 +125,11 @@ impl History {
         self.seconds.clear();
     }
 
+    /// From now on no more is expected than was asked for.
+    pub(super) fn load_ends(&mut self) {
+        self.closed = false;
+    }
+
     pub(super) fn baseline(&self) -> Option<f64> {
         self.baseline.value
     }

@@ -269,6 +269,23 @@ fn nothing_is_invented_of_a_slow_server_whose_answers_come_by_chance() {
 }
 
 #[test]
+fn nothing_is_invented_when_a_closed_loop_ends_and_its_last_answer_is_slow() {
+    let waits = || Seen { begun: 0, ..answers(Outcomes::default()) };
+    let mut simulation = simulate("");
+    simulation.see(20, &healthy());
+    simulation.watchdog.load_ends();
+    simulation.see(8, &waits());
+    assert_eq!(simulation.said, []);
+    // One that is silent to its probe too hangs, then as ever.
+    simulation.see(8, &silent(0.0));
+    assert_eq!(simulation.classes(), [FailureClass::Hang]);
+
+    let mut goes_on = simulate("");
+    goes_on.see(20, &healthy()).see(8, &waits());
+    assert_ne!(goes_on.classes(), [], "its clients could have gone on");
+}
+
+#[test]
 fn nothing_is_invented_when_less_is_asked() {
     let right = |right| answers(Outcomes { right, ..Outcomes::default() });
     // From 500 a second down to none.
