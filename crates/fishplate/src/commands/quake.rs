@@ -22,7 +22,7 @@ use crate::output::Output;
 #[command(after_help = "Examples:
   fishplate quake run axis.toml
   fishplate quake run axis.toml --report results --cell scope=session
-  fishplate quake run axis.toml --listen 0.0.0.0:7400 --token-file quake.token --remote-agents 2
+  fishplate quake run mine.toml --listen 0.0.0.0:7400 --token-file quake.token --remote-agents 2
   fishplate quake report axis.quake
   fishplate quake compare before.quake after.quake --fail-if 'goodput < 0.9'
   fishplate quake agent --join manager.somewhere.com:7400 --token-file quake.token")]

@@ -41,7 +41,7 @@ const LOOPBACK: &str = "127.0.0.1:0";
   fishplate quake run axis.toml --report results --cell scope=session,version=1.3
   fishplate quake run axis.toml --set workload.duration=20s --set repetitions=1
   fishplate quake run axis.toml --agents 2
-  fishplate quake run axis.toml --listen 10.0.0.1:7400 --token-file quake.token --remote-agents 2 --remote-system")]
+  fishplate quake run mine.toml --listen 10.0.0.1:7400 --token-file quake.token --remote-agents 2 --remote-system")]
 pub(super) struct RunArgs {
     /// The experiment
     experiment: PathBuf,
