@@ -2,7 +2,7 @@
 //! on when a CGI script has answered.
 
 use std::fs;
-use std::io::IsTerminal as _;
+use std::io::{BufWriter, IsTerminal as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -175,10 +175,11 @@ fn usage<T>(message: &str) -> anyhow::Result<T> {
 
 impl HostingArgs {
     /// Starts the log on standard error, in a thread of its own: a reader that stalls holds no call. While
-    /// it does, up to 128,000 lines wait and more are dropped. What is given writes the rest when it is dropped.
+    /// it does, up to 128,000 lines wait and more are dropped. What has come meanwhile is written at once. What is given
+    /// writes the rest when it is dropped.
     pub(crate) fn start_log(&self) -> anyhow::Result<WorkerGuard> {
         let filter = EnvFilter::try_new(&self.log)?;
-        let (writer, rest) = tracing_appender::non_blocking(std::io::stderr());
+        let (writer, rest) = tracing_appender::non_blocking(BufWriter::new(std::io::stderr()));
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(writer)

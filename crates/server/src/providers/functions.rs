@@ -206,7 +206,7 @@ async fn run(
     // places and its time are others, and no caller's slowness takes those of functions that compute.
     let reads = arguments.iter().any(|argument| argument.value.is_stream());
     if !reads && entry.is_quick(&arguments) {
-        let outputs = usage.measure(|| entry.run(arguments, &context))?;
+        let outputs = usage.measure_quick(|| entry.run(arguments, &context))?;
         hold(host, &outputs, memory).await?;
         return Ok(outputs);
     }
