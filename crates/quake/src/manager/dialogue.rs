@@ -12,21 +12,20 @@ use crate::agent::message::{
 };
 use crate::load::LoadPlan;
 
-/// How long an agent may take for what it does at once.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
-
 /// The agents of a run, while a cell has them.
 #[derive(Debug)]
 pub(super) struct Dialogue<'f> {
     pub(super) fleet: &'f mut Fleet,
     /// What agents said while something else was waited for.
     heard: VecDeque<Said>,
+    /// How long an agent may take for what it does at once.
+    answers_within: Duration,
 }
 
 impl<'f> Dialogue<'f> {
     /// Nothing was asked yet.
-    pub(super) fn new(fleet: &'f mut Fleet) -> Self {
-        Self { fleet, heard: VecDeque::new() }
+    pub(super) fn new(fleet: &'f mut Fleet, answers_within: Duration) -> Self {
+        Self { fleet, heard: VecDeque::new(), answers_within }
     }
 
     /// The next that is said. Nothing is lost if this is dropped before it is there.
@@ -40,6 +39,11 @@ impl<'f> Dialogue<'f> {
     /// What was said while something else was waited for, if anything is left of it.
     pub(super) fn heard(&mut self) -> Option<Said> {
         self.heard.pop_front()
+    }
+
+    /// What was heard of seconds of the system, and not listened to yet, is not wanted any more.
+    pub(super) fn forget_seconds(&mut self) {
+        self.heard.retain(|said| !matches!(said, Said::Message(_, AgentMessage::System(_))));
     }
 
     /// The agent of the system is to do this; it answers under this number.
@@ -67,8 +71,9 @@ impl<'f> Dialogue<'f> {
     /// What becomes of a command that takes no time.
     pub(super) async fn ask(&mut self, command: SystemCommand) -> Result<SystemAnswer, CellError> {
         let command = self.order(command)?;
-        let answer = timeout(ANSWERS_WITHIN, self.answer(command)).await;
-        answer.map_err(|_| CellError::Unanswered(ANSWERS_WITHIN))?
+        let within = self.answers_within;
+        let answer = timeout(within, self.answer(command)).await;
+        answer.map_err(|_| CellError::Unanswered(within))?
     }
 
     /// Tells all client agents something, each by its number.
@@ -87,6 +92,7 @@ impl<'f> Dialogue<'f> {
             let plan = Box::new(plan.clone());
             LoadCommand::Prepare { plan, agent, agents, log }
         });
+        let within = self.answers_within;
         let prepared = async {
             while !missing.is_empty() {
                 match self.fleet.next().await {
@@ -101,8 +107,8 @@ impl<'f> Dialogue<'f> {
             }
             Ok(())
         };
-        let prepared = timeout(ANSWERS_WITHIN, prepared).await;
-        prepared.map_err(|_| CellError::Unanswered(ANSWERS_WITHIN))?
+        let prepared = timeout(within, prepared).await;
+        prepared.map_err(|_| CellError::Unanswered(within))?
     }
 
     /// Has all client agents start when our steady clock shows this.

@@ -80,6 +80,8 @@ impl SystemProcess {
             environment: settings.environment.clone(),
             directory: directory.to_owned(),
             log,
+            output: None,
+            ends: settings.restart_ends,
         };
         let to = tokio::sync::Mutex::new(to);
         let stop_within = settings.stop_within;
