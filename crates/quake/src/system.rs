@@ -31,9 +31,9 @@ use self::program::Program;
 pub use self::program::ProgramError;
 pub use self::sampler::Sampler;
 use crate::experiment::System;
-use crate::helper::Helper;
 use crate::probe::Probe;
 use crate::record::Happening;
+use crate::subprocess::SubprocessCommand;
 
 /// The process that is watched.
 pub const SERVER: &str = "server";
@@ -78,7 +78,7 @@ pub struct SystemUnderTest {
 /// Why something could not be done to the system.
 #[derive(Debug, thiserror::Error)]
 pub enum SystemError {
-    /// A helper of ours can't be started.
+    /// A subprocess of ours can't be started.
     #[error("the reaper of process {process} cannot be started")]
     Reaper {
         /// Whose.
@@ -160,7 +160,7 @@ impl SystemUnderTest {
     pub fn new(
         system: System,
         directory: &Path,
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         probe: Probe,
         happenings: Happenings,
     ) -> Result<Self, SystemError> {
@@ -170,8 +170,13 @@ impl SystemUnderTest {
         let mut processes = BTreeMap::new();
         for (name, settings) in &system.process {
             let log = logs.join(name);
-            let process =
-                SystemProcess::new(name, settings, (directory, log), helper, happenings.clone())?;
+            let process = SystemProcess::new(
+                name,
+                settings,
+                (directory, log),
+                subprocess,
+                happenings.clone(),
+            )?;
             processes.insert(name.clone(), process);
         }
         Ok(Self { system, directory: directory.to_owned(), processes, probe, happenings })
@@ -182,7 +187,11 @@ impl SystemUnderTest {
     ///
     /// # Errors
     /// It can't be started, says by its exit code that it failed, or takes longer than `within`.
-    pub async fn configure(&self, helper: &Helper, within: Duration) -> Result<(), SystemError> {
+    pub async fn configure(
+        &self,
+        subprocess: &SubprocessCommand,
+        within: Duration,
+    ) -> Result<(), SystemError> {
         if self.system.configure.is_empty() {
             return Ok(());
         }
@@ -195,7 +204,7 @@ impl SystemUnderTest {
             within,
             limit: CONFIGURE,
         };
-        Ok(program.run(helper).await?)
+        Ok(program.run(subprocess).await?)
     }
 
     /// Starts its processes, in the order of their names, and waits until the probe is answered rightly.

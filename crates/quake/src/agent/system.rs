@@ -15,18 +15,18 @@ use tokio::time::sleep_until;
 
 use super::ask::Asker;
 use super::clock::Clocks;
-use super::connection::{ConnectionError, LineReader};
+use super::connection::ConnectionError;
 use super::message::{
     AgentMessage, Disturbance, FileKind, ManagerMessage, SystemAnswer, SystemCommand,
 };
-use super::{AgentSettings, Outbox, files, in_words, next};
+use super::{AgentSession, Outbox, files, in_words};
 use crate::audit::UnloggedRequests;
 use crate::experiment::{Limits, System, UnknownWord, fill};
 use crate::fault::{self, FaultSchedule};
-use crate::helper::Helper;
 use crate::load::LoadError;
 use crate::probe::Probe;
 use crate::stress;
+use crate::subprocess::SubprocessCommand;
 use crate::system::program::{Program, ProgramError};
 use crate::system::{Happened, Happenings, LOGS, SystemError, SystemUnderTest};
 
@@ -82,18 +82,14 @@ struct CellPlace {
 }
 
 /// Does what the manager says until it lets the agent go.
-pub(super) async fn serve(
-    from: &mut LineReader,
-    outbox: Outbox,
-    clocks: Clocks,
-    settings: &AgentSettings,
-) -> Result<(), ConnectionError> {
-    let helper = Helper::new(settings.helper.clone());
+pub(super) async fn serve(mut session: AgentSession<'_>) -> Result<(), ConnectionError> {
+    let (outbox, clocks, settings) = (session.outbox.clone(), session.clocks, session.settings);
+    let subprocess = SubprocessCommand::new(settings.subprocess.clone());
     let mut cell: Option<CellSystem> = None;
     // What is being done. It ends with this, and what it had begun.
     let mut work: JoinSet<()> = JoinSet::new();
     loop {
-        let (id, command) = match next(from, &outbox, clocks).await? {
+        let (id, command) = match session.next().await? {
             ManagerMessage::System(id, command) => (id, command),
             ManagerMessage::Leave => return Ok(()),
             _ => continue,
@@ -109,15 +105,15 @@ pub(super) async fn serve(
                 let place = CellPlace::new(directory, &settings.directory.join(CELL));
                 let made = place.and_then(|place| {
                     let bounds = (hang_after, *limits);
-                    CellSystem::new(&system, values, place, bounds, &helper, (clocks, &outbox))
+                    CellSystem::new(&system, values, place, bounds, &subprocess, (clocks, &outbox))
                 });
                 match made {
                     Ok(made) => {
                         let (system, directory) = (made.system.clone(), made.place.path.clone());
-                        let (helper, within) = (helper.clone(), made.limits.configure);
+                        let (subprocess, within) = (subprocess.clone(), made.limits.configure);
                         cell = Some(made);
                         work.spawn(async move {
-                            let configured = system.configure(&helper, within).await;
+                            let configured = system.configure(&subprocess, within).await;
                             let answer = configured.map(|()| SystemAnswer::Directory(directory));
                             done(id, answer.map_err(CommandError::from), &outbox).await;
                         });
@@ -139,7 +135,7 @@ pub(super) async fn serve(
                 });
             }
             SystemCommand::Output(words) => {
-                let (directory, helper) = (settings.directory.clone(), helper.clone());
+                let (directory, subprocess) = (settings.directory.clone(), subprocess.clone());
                 let asker = cell.as_ref().map(|cell| cell.asker.clone());
                 let limits = cell.as_ref().map(|cell| cell.limits.clone()).unwrap_or_default();
                 work.spawn(async move {
@@ -147,12 +143,14 @@ pub(super) async fn serve(
                         Some(asker) => asker.finish().await,
                         None => UnloggedRequests::default(),
                     };
-                    let ended = output(&words, &directory, &limits, &helper, &outbox).await;
+                    let ended = output(&words, &directory, &limits, &subprocess, &outbox).await;
                     done(id, ended.map(|()| SystemAnswer::Probed(probed)), &outbox).await;
                 });
             }
             command => match &mut cell {
-                Some(cell) => cell.execute(id, command, &helper, (clocks, outbox), &mut work).await,
+                Some(cell) => {
+                    cell.execute(id, command, &subprocess, (clocks, outbox), &mut work).await;
+                }
                 None => done(id, Err(CommandError::NoSystem), &outbox).await,
             },
         }
@@ -184,7 +182,7 @@ impl CellSystem {
         mut values: BTreeMap<String, String>,
         place: CellPlace,
         (hang_after, limits): (Duration, Limits),
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         (clocks, outbox): (Clocks, &Outbox),
     ) -> Result<Self, CommandError> {
         values.insert("directory".to_owned(), place.path.display().to_string());
@@ -203,8 +201,13 @@ impl CellSystem {
         });
         let port = port(&system.url);
         let every = asker.every();
-        let system =
-            SystemUnderTest::new(system, &place.path, helper, probe.clone(), happenings.clone())?;
+        let system = SystemUnderTest::new(
+            system,
+            &place.path,
+            subprocess,
+            probe.clone(),
+            happenings.clone(),
+        )?;
         let (system, watching) = (Arc::new(system), JoinSet::new());
         Ok(Self { system, asker, probe, every, port, limits, values, place, happenings, watching })
     }
@@ -214,7 +217,7 @@ impl CellSystem {
         &mut self,
         id: u64,
         command: SystemCommand,
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         (clocks, outbox): (Clocks, Outbox),
         work: &mut JoinSet<()>,
     ) {
@@ -244,7 +247,7 @@ impl CellSystem {
                 done(id, Ok(SystemAnswer::Words(words)), &outbox).await;
             }
             SystemCommand::Watch(start, disturbance) => {
-                let watched = self.watch(clocks.instant(start), *disturbance, helper, &outbox);
+                let watched = self.watch(clocks.instant(start), *disturbance, subprocess, &outbox);
                 done(id, watched.map(|()| SystemAnswer::Nothing), &outbox).await;
             }
             _ => done(id, Err(CommandError::NoSystem), &outbox).await,
@@ -256,7 +259,7 @@ impl CellSystem {
         &mut self,
         start: Instant,
         disturbance: Disturbance,
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         outbox: &Outbox,
     ) -> Result<(), CommandError> {
         let stress = filled(&disturbance.stress, &self.values)?;
@@ -288,11 +291,11 @@ impl CellSystem {
             injecting.join_all().await;
         });
         for stress in stress {
-            let (helper, happenings) = (helper.clone(), self.happenings.clone());
+            let (subprocess, happenings) = (subprocess.clone(), self.happenings.clone());
             let port = self.port;
             self.watching.spawn(async move {
                 sleep_until((start + stress.at).into()).await;
-                stress::apply(&stress, port, &helper, &happenings).await;
+                stress::apply(&stress, port, &subprocess, &happenings).await;
             });
         }
         Ok(())
@@ -374,7 +377,7 @@ async fn output(
     words: &[String],
     directory: &Path,
     limits: &Limits,
-    helper: &Helper,
+    subprocess: &SubprocessCommand,
     outbox: &Outbox,
 ) -> Result<(), CommandError> {
     let [log, output] = ["errors", "output"].map(|name| directory.join(name));
@@ -387,7 +390,7 @@ async fn output(
         within: limits.audit,
         limit: "audit",
     };
-    let ended = program.run(helper).await;
+    let ended = program.run(subprocess).await;
     let sent = match &ended {
         Ok(()) => files::send(&output, &FileKind::Output, limits.audit_size, outbox).await,
         Err(_) => Ok(()),

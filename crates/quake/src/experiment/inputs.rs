@@ -1,6 +1,7 @@
 //! The files that an experiment names: what is run depends on them as on its text.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -49,9 +50,8 @@ impl Experiment {
             }
         }
         for path in paths.into_iter().filter(|path| path.is_file()) {
-            let name = self.shown(&path);
-            if !inputs.contains_key(&name) {
-                inputs.insert(name, digest(&path)?);
+            if let Entry::Vacant(new) = inputs.entry(self.shown(&path)) {
+                new.insert(digest(&path)?);
             }
         }
         Ok(inputs)

@@ -12,7 +12,7 @@ use tokio::time::{interval, timeout};
 
 use super::reaper::{Launch, ReaperCommand, ReaperMessage};
 use super::tail;
-use crate::helper::{Helper, HelperProcess, HelperReceiver, Order};
+use crate::subprocess::{Subprocess, SubprocessCommand, SubprocessOrder, SubprocessReceiver};
 
 /// How often it is looked how much it has written.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
@@ -95,10 +95,11 @@ impl Program<'_> {
     ///
     /// # Errors
     /// It can't be started, says by its exit code that it failed, takes too long or writes too much.
-    pub(crate) async fn run(self, helper: &Helper) -> Result<(), ProgramError> {
+    pub(crate) async fn run(self, subprocess: &SubprocessCommand) -> Result<(), ProgramError> {
         let program = self.words.first().ok_or(ProgramError::NoProgram)?.clone();
         let reaper = |source| ProgramError::Reaper { program: program.clone(), source };
-        let HelperProcess { mut to, mut from, .. } = helper.start(&Order::Reap).map_err(reaper)?;
+        let Subprocess { mut to, mut from, .. } =
+            subprocess.start(&SubprocessOrder::Reap).map_err(reaper)?;
         let launch = ReaperCommand::Start(Box::new(self.launch()));
         to.send(&launch).await.map_err(reaper)?;
         let ended = tokio::select! {
@@ -148,7 +149,7 @@ impl Program<'_> {
 }
 
 /// How it ended, or why it was not started.
-async fn ended(from: &mut HelperReceiver) -> io::Result<Result<ExitStatus, String>> {
+async fn ended(from: &mut SubprocessReceiver) -> io::Result<Result<ExitStatus, String>> {
     loop {
         match from.next().await? {
             Some(ReaperMessage::Ended(code, signal)) => {

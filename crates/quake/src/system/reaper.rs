@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::proc;
 use crate::experiment::RestartEnds;
-use crate::helper::{Starter, write_line};
+use crate::subprocess::{Parent, write_line};
 
 /// Between two looks for what is left to kill.
 const LOOKS_EVERY: Duration = Duration::from_millis(5);
@@ -85,7 +85,7 @@ struct Reaped {
 }
 
 /// Serves the agent until it is gone.
-pub(crate) fn run(mut agent: Starter) -> io::Result<()> {
+pub(crate) fn run(mut agent: Parent) -> io::Result<()> {
     prctl::set_child_subreaper(true)?;
     let reaped = Arc::new(Reaped::default());
     let (reaping, way) = (Arc::clone(&reaped), agent.way()?);

@@ -40,7 +40,8 @@ fn the_guide_shows_an_experiment_as_it_is() {
 #[test]
 fn the_guide_tells_each_limit_with_its_default() {
     let guide = std::fs::read_to_string(root().join("docs/guides/quake.md")).expect("the guide");
-    let (_, told) = guide.split_once("| key | default | bounds |\n|---|---|---|\n").expect("a table");
+    let (_, told) =
+        guide.split_once("| key | default | bounds |\n|---|---|---|\n").expect("a table");
     let (told, _) = told.split_once("\n\n").expect("it ends");
     let rows = told.lines().map(|row| {
         let mut cells = row.split('|').map(str::trim).skip(1);

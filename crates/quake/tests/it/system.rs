@@ -10,7 +10,7 @@ use fishplate_quake::system::{SERVER, SystemError};
 
 use crate::fixture::{Bed, free_address};
 use crate::skipped::skipped;
-use crate::{helpers, lives, number_in, wait_until};
+use crate::{lives, number_in, subprocesses, wait_until};
 
 /// Where a test's own agent works.
 const PLACE: &str = "FISHPLATE_TEST_PLACE";
@@ -19,7 +19,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Runs the configuring program; in words, why it came to nothing.
 async fn configured(bed: &Bed, within: Duration) -> Result<(), String> {
-    let configured = bed.system.configure(&helpers(), within).await;
+    let configured = bed.system.configure(&subprocesses(), within).await;
     configured.map_err(|error| std::error::Error::source(&error).unwrap().to_string())
 }
 

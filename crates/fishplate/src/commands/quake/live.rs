@@ -5,7 +5,7 @@ use std::time::Duration;
 use console::Term;
 use fishplate_formats::units::rounded_time;
 use fishplate_quake::live::Live;
-use fishplate_quake::manager::Observer;
+use fishplate_quake::management::Observer;
 use fishplate_quake::record::{
     Cell, CellDirectory, CellOutcome, Event, MergedSecond, SystemSecond,
 };

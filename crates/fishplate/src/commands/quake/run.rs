@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use fishplate_quake::agent::token::Token;
 use fishplate_quake::experiment::Experiment;
-use fishplate_quake::manager::fleet::FleetSettings;
-use fishplate_quake::manager::{self, Observer, RunSettings};
+use fishplate_quake::management::fleet::FleetSettings;
+use fishplate_quake::management::{self, Observer, RunSettings};
 use fishplate_quake::record::RunDirectory;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -109,7 +109,7 @@ pub(super) fn run(args: RunArgs, output: Output) -> Result<ExitCode> {
             true => Box::new(Nobody),
             false => Box::new(Picture::new()),
         };
-        Ok(manager::run(&experiment, settings, &mut *observer, stop).await?)
+        Ok(management::run(&experiment, settings, &mut *observer, stop).await?)
     })?;
     let is_bad = report::show(&path, output)?;
     if end.interrupted {

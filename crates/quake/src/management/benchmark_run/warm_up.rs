@@ -3,13 +3,13 @@
 
 use tokio::time::interval;
 
-use super::{CellError, CellRun, LOOKS_EVERY};
+use super::{BenchmarkRun, BenchmarkRunError, LOOKS_EVERY};
 use crate::agent::message::{AgentMessage, Disturbance};
 use crate::audit::UnloggedRequests;
 use crate::experiment::{Arrivals, Experiment, ThinkTime, Workload};
 use crate::load::LoadPlan;
-use crate::manager::fleet::{Said, Speaker};
-use crate::manager::progress::Progress;
+use crate::management::fleet::{Said, Speaker};
+use crate::management::progress::Progress;
 use crate::record::{CellOutcome, Event, Failure, Happening, LoadSecond};
 use crate::watchdog::{Judgement, Watchdog};
 
@@ -22,7 +22,7 @@ pub(super) enum WarmUp {
 }
 
 /// The watchdog of a warm-up: nothing is restarted, and the loop is closed.
-fn watchdog(experiment: &Experiment) -> Result<Watchdog, CellError> {
+fn watchdog(experiment: &Experiment) -> Result<Watchdog, BenchmarkRunError> {
     let quiet = crate::experiment::Watchdog {
         restarts: 0,
         restart_on: Vec::new(),
@@ -49,9 +49,9 @@ fn end_of(judgements: Vec<Judgement>) -> Option<Failure> {
     })
 }
 
-impl CellRun<'_> {
+impl BenchmarkRun<'_> {
     /// Makes the requests of a warm-up, for so long as it may take.
-    pub(super) async fn warm_up(&mut self, plan: &LoadPlan) -> Result<WarmUp, CellError> {
+    pub(super) async fn warm_up(&mut self, plan: &LoadPlan) -> Result<WarmUp, BenchmarkRunError> {
         self.agents.prepare(plan, false).await?;
         let quiet = Disturbance { seed: plan.seed, ..Disturbance::default() };
         let start = self.begin_load(quiet).await?;
@@ -76,7 +76,7 @@ impl CellRun<'_> {
                     progress.load(&second, now);
                 }
                 Some(Said::Message(Speaker::Client(agent), AgentMessage::LoadEnded(ended))) => {
-                    let ended = ended.map_err(|said| CellError::Load { agent, said })?;
+                    let ended = ended.map_err(|said| BenchmarkRunError::Load { agent, said })?;
                     made += ended.outcomes.into();
                     progress.end(agent, ended.seconds, "all requests were made");
                 }
@@ -88,7 +88,7 @@ impl CellRun<'_> {
                     self.early.push((at, what.clone()));
                     judgements.extend(watchdog.notice(&Event { at: seconds(at), what }));
                 }
-                Some(Said::Lost(_, why)) => return Err(CellError::AgentLost(why)),
+                Some(Said::Lost(_, why)) => return Err(BenchmarkRunError::AgentLost(why)),
                 Some(Said::Message(..)) | None => {}
             }
             while let Some((load, system)) = progress.seconds.take(now) {
@@ -101,7 +101,7 @@ impl CellRun<'_> {
                 return self.failed_in_warm_up(start, failure).await;
             }
             if now > within.as_secs_f64() {
-                return Err(CellError::WarmUp { within, right: progress.outcomes.right });
+                return Err(BenchmarkRunError::WarmUp { within, right: progress.outcomes.right });
             }
         }
         Ok(WarmUp::Ended(made))
@@ -112,7 +112,7 @@ impl CellRun<'_> {
         &mut self,
         start: i64,
         mut failure: Failure,
-    ) -> Result<WarmUp, CellError> {
+    ) -> Result<WarmUp, BenchmarkRunError> {
         self.add_last_words(&mut failure).await?;
         let now = self.agents.fleet.clocks.now().steady;
         self.starts_at(now)?;

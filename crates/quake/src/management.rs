@@ -2,13 +2,13 @@
 //! cell after cell, and brings together what they saw.
 //!
 //! - [`fleet`]: which agents, on which hosts; `agents`, `local`: how they are reached and started
-//! - `cell`: one cell, from its configuration to its outcome
+//! - `benchmark_run`: one cell, once, from its configuration to its outcome
 //! - `dialogue`: what agents are asked, and answer
 //! - `progress`, `seconds`: how far a load is; what all saw of a second
 //! - `files`: what agents send to be kept
 
 mod agents;
-mod cell;
+mod benchmark_run;
 mod dialogue;
 mod files;
 pub mod fleet;
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use self::cell::CellRun;
+use self::benchmark_run::BenchmarkRun;
 use self::fleet::{Fleet, FleetSettings};
 use crate::agent::in_words;
 use crate::experiment::Experiment;
@@ -164,7 +164,7 @@ pub async fn run(
         let place = directory.cell(&cell.name(), cell.repetition);
         let ended = match experiment.of_cell(cell) {
             Ok(experiment) => {
-                match CellRun::new((&experiment, cell, &place), &mut fleet, observer) {
+                match BenchmarkRun::new((&experiment, cell, &place), &mut fleet, observer) {
                     Ok(run) => run.run(&mut stop).await,
                     Err(error) => Err(error),
                 }

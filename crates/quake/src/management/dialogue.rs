@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::cell::CellError;
+use super::benchmark_run::BenchmarkRunError;
 use super::fleet::{Fleet, Said, Speaker};
 use crate::agent::message::{
     AgentMessage, LoadCommand, ManagerMessage, SystemAnswer, SystemCommand,
@@ -47,8 +47,8 @@ impl<'f> Dialogue<'f> {
     }
 
     /// The agent of the system is to do this; it answers under this number.
-    pub(super) fn order(&mut self, command: SystemCommand) -> Result<u64, CellError> {
-        let lost = || CellError::AgentLost("agent of the system".to_owned());
+    pub(super) fn order(&mut self, command: SystemCommand) -> Result<u64, BenchmarkRunError> {
+        let lost = || BenchmarkRunError::AgentLost("agent of the system".to_owned());
         let number = self.fleet.number();
         let system = self.fleet.system().ok_or_else(lost)?;
         system.tell(ManagerMessage::System(number, command)).map_err(|_| lost())?;
@@ -56,24 +56,27 @@ impl<'f> Dialogue<'f> {
     }
 
     /// What became of a command, however long that takes.
-    pub(super) async fn answer(&mut self, command: u64) -> Result<SystemAnswer, CellError> {
+    pub(super) async fn answer(&mut self, command: u64) -> Result<SystemAnswer, BenchmarkRunError> {
         loop {
             match self.fleet.next().await {
                 Said::Message(Speaker::System, AgentMessage::Done(id, ended)) if id == command => {
-                    return ended.map_err(CellError::System);
+                    return ended.map_err(BenchmarkRunError::System);
                 }
-                Said::Lost(Speaker::System, why) => return Err(CellError::AgentLost(why)),
+                Said::Lost(Speaker::System, why) => return Err(BenchmarkRunError::AgentLost(why)),
                 other => self.heard.push_back(other),
             }
         }
     }
 
     /// What becomes of a command that takes no time.
-    pub(super) async fn ask(&mut self, command: SystemCommand) -> Result<SystemAnswer, CellError> {
+    pub(super) async fn ask(
+        &mut self,
+        command: SystemCommand,
+    ) -> Result<SystemAnswer, BenchmarkRunError> {
         let command = self.order(command)?;
         let within = self.answers_within;
         let answer = timeout(within, self.answer(command)).await;
-        answer.map_err(|_| CellError::Unanswered(within))?
+        answer.map_err(|_| BenchmarkRunError::Unanswered(within))?
     }
 
     /// Tells all client agents something, each by its number.
@@ -85,7 +88,11 @@ impl<'f> Dialogue<'f> {
     }
 
     /// Has all client agents ready for a load.
-    pub(super) async fn prepare(&mut self, plan: &LoadPlan, log: bool) -> Result<(), CellError> {
+    pub(super) async fn prepare(
+        &mut self,
+        plan: &LoadPlan,
+        log: bool,
+    ) -> Result<(), BenchmarkRunError> {
         let mut missing: BTreeSet<u32> = self.fleet.clients().map(|(agent, _)| agent).collect();
         let agents = self.fleet.client_count();
         self.tell_clients(|agent| {
@@ -101,20 +108,20 @@ impl<'f> Dialogue<'f> {
                     }
                     // It is of the load before.
                     Said::Message(Speaker::Client(agent), _) if missing.contains(&agent) => {}
-                    Said::Lost(_, why) => return Err(CellError::AgentLost(why)),
+                    Said::Lost(_, why) => return Err(BenchmarkRunError::AgentLost(why)),
                     other => self.heard.push_back(other),
                 }
             }
             Ok(())
         };
         let prepared = timeout(within, prepared).await;
-        prepared.map_err(|_| CellError::Unanswered(within))?
+        prepared.map_err(|_| BenchmarkRunError::Unanswered(within))?
     }
 
     /// Has all client agents start when our steady clock shows this.
-    pub(super) fn start(&self, at: i64) -> Result<(), CellError> {
+    pub(super) fn start(&self, at: i64) -> Result<(), BenchmarkRunError> {
         for (_, client) in self.fleet.clients() {
-            let offset = client.offset().ok_or(CellError::NoClock)?;
+            let offset = client.offset().ok_or(BenchmarkRunError::NoClock)?;
             let start = LoadCommand::Start(offset.theirs(at));
             let _ = client.tell(ManagerMessage::Load(start));
         }

@@ -44,7 +44,7 @@ const PLANS_EVERY: Duration = Duration::from_millis(100);
 
 /// Why a cell came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CellError {
+pub(super) enum BenchmarkRunError {
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error("lost: {0}")]
@@ -73,8 +73,8 @@ pub(super) enum CellError {
     Interrupted,
 }
 
-/// A cell that is run.
-pub(super) struct CellRun<'r> {
+/// A run of the benchmark (paper: benchmark run): a cell, once.
+pub(super) struct BenchmarkRun<'r> {
     experiment: &'r Experiment,
     cell: &'r Cell,
     directory: &'r CellDirectory,
@@ -89,13 +89,13 @@ pub(super) struct CellRun<'r> {
     files: ReceivedFiles,
 }
 
-impl<'r> CellRun<'r> {
+impl<'r> BenchmarkRun<'r> {
     /// Nothing has begun but its record.
     pub(super) fn new(
         (experiment, cell, directory): (&'r Experiment, &'r Cell, &'r CellDirectory),
         fleet: &'r mut Fleet,
         observer: &'r mut dyn Observer,
-    ) -> Result<Self, CellError> {
+    ) -> Result<Self, BenchmarkRunError> {
         Ok(Self {
             experiment,
             cell,
@@ -114,10 +114,10 @@ impl<'r> CellRun<'r> {
     pub(super) async fn run(
         mut self,
         stop: &mut watch::Receiver<bool>,
-    ) -> Result<CellOutcome, CellError> {
+    ) -> Result<CellOutcome, BenchmarkRunError> {
         let outcome = tokio::select! {
             outcome = self.whole() => outcome,
-            _ = stop.wait_for(|stop| *stop) => Err(CellError::Interrupted),
+            _ = stop.wait_for(|stop| *stop) => Err(BenchmarkRunError::Interrupted),
         };
         self.agents.tell_clients(|_| LoadCommand::Stop);
         let stopped = self.stop().await;
@@ -127,7 +127,7 @@ impl<'r> CellRun<'r> {
         Ok(outcome)
     }
 
-    async fn whole(&mut self) -> Result<CellOutcome, CellError> {
+    async fn whole(&mut self) -> Result<CellOutcome, BenchmarkRunError> {
         let values = self.configure().await?;
         let plan = self.begin(&values).await?;
         let warmed = match plan.warm_up() {
@@ -172,7 +172,7 @@ impl<'r> CellRun<'r> {
     }
 
     /// Has the system configured; what stands for words in braces.
-    async fn configure(&mut self) -> Result<BTreeMap<String, String>, CellError> {
+    async fn configure(&mut self) -> Result<BTreeMap<String, String>, BenchmarkRunError> {
         let words = self.experiment.ports();
         let mut values = self.cell.values.clone();
         values.insert("here".to_owned(), self.experiment.here.display().to_string());
@@ -197,7 +197,10 @@ impl<'r> CellRun<'r> {
     }
 
     /// Has it started; the load, once it answers the load's requests.
-    async fn begin(&mut self, values: &BTreeMap<String, String>) -> Result<LoadPlan, CellError> {
+    async fn begin(
+        &mut self,
+        values: &BTreeMap<String, String>,
+    ) -> Result<LoadPlan, BenchmarkRunError> {
         let start = self.agents.order(SystemCommand::Start)?;
         let (began, within) = (Instant::now(), self.experiment.system.ready_within);
         let (mut told, mut started, mut why) = (false, false, String::new());
@@ -229,8 +232,8 @@ impl<'r> CellRun<'r> {
             }
             match timeout(PLANS_EVERY, self.agents.answer(start)).await {
                 Err(_) => {}
-                Ok(Err(CellError::System(said))) => {
-                    return Err(CellError::System(format!("{said}; {}", in_words(&error))));
+                Ok(Err(BenchmarkRunError::System(said))) => {
+                    return Err(BenchmarkRunError::System(format!("{said}; {}", in_words(&error))));
                 }
                 // By a path that is answered before there is a WSDL.
                 Ok(ended) => started = ended.map(|_| true)?,
@@ -250,7 +253,7 @@ impl<'r> CellRun<'r> {
         command: u64,
         what: &str,
         at_most: Duration,
-    ) -> Result<SystemAnswer, CellError> {
+    ) -> Result<SystemAnswer, BenchmarkRunError> {
         match timeout(WAITS_QUIETLY, self.agents.answer(command)).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -261,11 +264,11 @@ impl<'r> CellRun<'r> {
     }
 
     /// Has all begin together: when, by our steady clock.
-    async fn begin_load(&mut self, disturbance: Disturbance) -> Result<i64, CellError> {
+    async fn begin_load(&mut self, disturbance: Disturbance) -> Result<i64, BenchmarkRunError> {
         let start = self.agents.fleet.clocks.steady(Instant::now() + LEAD);
         self.agents.start(start)?;
         let system = self.agents.fleet.system().and_then(super::agents::JoinedAgent::offset);
-        let at = system.ok_or(CellError::NoClock)?.theirs(start);
+        let at = system.ok_or(BenchmarkRunError::NoClock)?.theirs(start);
         self.agents.ask(SystemCommand::Watch(at, Box::new(disturbance))).await?;
         // What was told before is of the warm-up.
         self.agents.forget_seconds();
@@ -273,7 +276,7 @@ impl<'r> CellRun<'r> {
     }
 
     /// Begins the load that counts.
-    async fn start(&mut self) -> Result<(), CellError> {
+    async fn start(&mut self) -> Result<(), BenchmarkRunError> {
         let disturbance = Disturbance {
             faults: self.experiment.faults.clone(),
             stress: self.experiment.stress.clone(),
@@ -284,7 +287,7 @@ impl<'r> CellRun<'r> {
     }
 
     /// The common start is known, and with it when things happened before.
-    fn starts_at(&mut self, start: i64) -> Result<(), CellError> {
+    fn starts_at(&mut self, start: i64) -> Result<(), BenchmarkRunError> {
         self.start = Some(start);
         for (at, what) in std::mem::take(&mut self.early) {
             self.record(&Event { at: self.seconds(at), what })?;
@@ -293,7 +296,7 @@ impl<'r> CellRun<'r> {
     }
 
     /// Follows the load until it has ended, and has the system restarted where the watchdog says so.
-    async fn follow(&mut self, progress: &mut Progress) -> Result<(), CellError> {
+    async fn follow(&mut self, progress: &mut Progress) -> Result<(), BenchmarkRunError> {
         let mut looks = interval(LOOKS_EVERY);
         while !progress.is_over(self.now()) {
             let said = tokio::select! {
@@ -311,10 +314,12 @@ impl<'r> CellRun<'r> {
                     self.record(&Event { at: self.now(), what: Happening::AgentLost { agent } })?;
                     progress.lost(agent, self.now());
                     if self.agents.fleet.client_count() == 0 {
-                        return Err(CellError::AgentLost(why));
+                        return Err(BenchmarkRunError::AgentLost(why));
                     }
                 }
-                Some(Said::Lost(Speaker::System, why)) => return Err(CellError::AgentLost(why)),
+                Some(Said::Lost(Speaker::System, why)) => {
+                    return Err(BenchmarkRunError::AgentLost(why));
+                }
                 None => {}
             }
             while let Some((load, system)) = progress.seconds.take(self.now()) {
@@ -338,7 +343,7 @@ impl<'r> CellRun<'r> {
         agent: u32,
         message: AgentMessage,
         progress: &mut Progress,
-    ) -> Result<(), CellError> {
+    ) -> Result<(), BenchmarkRunError> {
         match message {
             AgentMessage::Load(second) => {
                 let second = LoadSecond { agent, ..*second };
@@ -349,7 +354,7 @@ impl<'r> CellRun<'r> {
             AgentMessage::LoadEnded(Ok(end)) => progress.end(agent, end.seconds, words(end.by)),
             AgentMessage::LogSent(Ok(())) => progress.sent(agent),
             AgentMessage::LoadEnded(Err(said)) | AgentMessage::LogSent(Err(said)) => {
-                return Err(CellError::Load { agent, said });
+                return Err(BenchmarkRunError::Load { agent, said });
             }
             AgentMessage::Part { of, bytes } => {
                 self.receive(&of, Speaker::Client(agent), &bytes)?;
@@ -360,13 +365,18 @@ impl<'r> CellRun<'r> {
     }
 
     /// What an agent says of a second is believed if it can be.
-    fn check(&self, second: &LoadSecond, progress: &Progress, now: f64) -> Result<(), CellError> {
+    fn check(
+        &self,
+        second: &LoadSecond,
+        progress: &Progress,
+        now: f64,
+    ) -> Result<(), BenchmarkRunError> {
         let agent = second.agent;
         let operations = self.experiment.operations.iter().map(|it| it.name.as_str());
         let checked = second.check(operations).and_then(|()| progress.expects(second, now));
         checked.map_err(|why| {
             let said = format!("it told of second {} what can't be: {why}", second.second);
-            CellError::Load { agent, said }
+            BenchmarkRunError::Load { agent, said }
         })
     }
 
@@ -374,7 +384,7 @@ impl<'r> CellRun<'r> {
         &mut self,
         message: AgentMessage,
         progress: &mut Progress,
-    ) -> Result<(), CellError> {
+    ) -> Result<(), BenchmarkRunError> {
         match message {
             AgentMessage::System(second) => {
                 self.writer.system(&second)?;
@@ -397,7 +407,7 @@ impl<'r> CellRun<'r> {
         &mut self,
         judgements: Vec<Judgement>,
         progress: &mut Progress,
-    ) -> Result<(), CellError> {
+    ) -> Result<(), BenchmarkRunError> {
         for judgement in judgements {
             match judgement {
                 Judgement::Happened(mut event) => {
@@ -426,7 +436,7 @@ impl<'r> CellRun<'r> {
     }
 
     /// Adds what the server's log says last to a failure that ends it.
-    async fn add_last_words(&mut self, failure: &mut Failure) -> Result<(), CellError> {
+    async fn add_last_words(&mut self, failure: &mut Failure) -> Result<(), BenchmarkRunError> {
         let ours = self.experiment.system.process.contains_key(SERVER);
         if !ours || !failure.class.ends_it() {
             return Ok(());
@@ -438,7 +448,7 @@ impl<'r> CellRun<'r> {
         Ok(())
     }
 
-    fn record(&mut self, event: &Event) -> Result<(), CellError> {
+    fn record(&mut self, event: &Event) -> Result<(), BenchmarkRunError> {
         self.writer.event(event)?;
         self.observer.event(event);
         Ok(())
@@ -450,7 +460,7 @@ impl<'r> CellRun<'r> {
         audit: &Audit,
         values: &BTreeMap<String, String>,
         mut others: UnloggedRequests,
-    ) -> Result<Result<AuditOutcome, String>, CellError> {
+    ) -> Result<Result<AuditOutcome, String>, BenchmarkRunError> {
         let words = match audit.command(values) {
             Ok(words) => words,
             Err(error) => return Ok(Err(error.to_string())),
@@ -475,7 +485,9 @@ impl<'r> CellRun<'r> {
                     Said::Message(Speaker::System, AgentMessage::Event { at, what }) => {
                         self.record(&Event { at: self.seconds(self.ours(at)), what })?;
                     }
-                    Said::Lost(Speaker::System, why) => return Err(CellError::AgentLost(why)),
+                    Said::Lost(Speaker::System, why) => {
+                        return Err(BenchmarkRunError::AgentLost(why));
+                    }
                     Said::Message(..) | Said::Lost(..) => {}
                 }
             }
@@ -501,7 +513,7 @@ impl<'r> CellRun<'r> {
     }
 
     /// Has the system ended, and what it wrote told.
-    async fn stop(&mut self) -> Result<(), CellError> {
+    async fn stop(&mut self) -> Result<(), BenchmarkRunError> {
         let allowed: Duration =
             self.experiment.system.process.values().map(|it| it.stop_within).sum();
         let within = self.experiment.limits.system_end + allowed;
@@ -509,7 +521,7 @@ impl<'r> CellRun<'r> {
             let stop = self.agents.order(SystemCommand::Stop)?;
             self.agents.answer(stop).await
         };
-        timeout(within, stopped).await.map_err(|_| CellError::Unanswered(within))??;
+        timeout(within, stopped).await.map_err(|_| BenchmarkRunError::Unanswered(within))??;
         while let Some(said) = self.agents.heard() {
             match said {
                 Said::Message(Speaker::System, AgentMessage::Event { at, what }) => {
@@ -525,7 +537,12 @@ impl<'r> CellRun<'r> {
         Ok(self.files.finish()?)
     }
 
-    fn receive(&mut self, of: &FileKind, speaker: Speaker, bytes: &str) -> Result<(), CellError> {
+    fn receive(
+        &mut self,
+        of: &FileKind,
+        speaker: Speaker,
+        bytes: &str,
+    ) -> Result<(), BenchmarkRunError> {
         match place(of, speaker, self.directory, self.experiment) {
             Some(path) => Ok(self.files.add(&path, bytes)?),
             None => Ok(()),
