@@ -54,8 +54,8 @@ pub struct AgentSettings {
     pub role: Role,
     /// Where it keeps files while it works.
     pub directory: PathBuf,
-    /// The program and arguments that are `quake helper`.
-    pub helper: Vec<String>,
+    /// The program and arguments that are `quake subprocess`.
+    pub subprocess: Vec<String>,
 }
 
 /// Why an agent ended before its manager let it go.
@@ -122,9 +122,10 @@ pub async fn join(settings: &AgentSettings) -> Result<(), AgentError> {
     }
     let (outbox, outgoing) = mpsc::channel(OUTBOX);
     let writing = tokio::spawn(write(to, outgoing));
+    let session = AgentSession { from, outbox, clocks, settings };
     let ended = match settings.role {
-        Role::Client => client::serve(&mut from, outbox, clocks, settings).await,
-        Role::System => system::serve(&mut from, outbox, clocks, settings).await,
+        Role::Client => client::serve(session).await,
+        Role::System => system::serve(session).await,
     };
     // What was said last is said; if nobody hears it, the writing ends.
     let _ = writing.await;
@@ -154,19 +155,25 @@ async fn write(mut to: LineWriter, mut outgoing: mpsc::Receiver<AgentMessage>) {
     }
 }
 
-/// The next that the manager says; what is asked of clocks is answered here.
-async fn next(
-    from: &mut LineReader,
-    outbox: &Outbox,
+/// An agent's time with its manager, from its welcome to its end.
+struct AgentSession<'s> {
+    from: LineReader,
+    outbox: Outbox,
     clocks: Clocks,
-) -> Result<ManagerMessage, ConnectionError> {
-    loop {
-        match from.next(LOST_AFTER).await? {
-            ManagerMessage::Clock(asked) => {
-                let told = AgentMessage::Clock { asked, shown: clocks.now() };
-                outbox.send(told).await.map_err(|_| ConnectionError::Closed)?;
+    settings: &'s AgentSettings,
+}
+
+impl AgentSession<'_> {
+    /// The next that the manager says; what is asked of clocks is answered here.
+    async fn next(&mut self) -> Result<ManagerMessage, ConnectionError> {
+        loop {
+            match self.from.next(LOST_AFTER).await? {
+                ManagerMessage::Clock(asked) => {
+                    let told = AgentMessage::Clock { asked, shown: self.clocks.now() };
+                    self.outbox.send(told).await.map_err(|_| ConnectionError::Closed)?;
+                }
+                message => return Ok(message),
             }
-            message => return Ok(message),
         }
     }
 }

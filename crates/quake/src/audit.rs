@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::experiment::{Audit, UnknownWord, fill};
 use crate::load::WARM_UP;
 use crate::load::log::{self, LogError, LoggedRequest};
-use crate::record::{AuditOutcome, Outcome};
+use crate::record::{AuditOutcome, Outcome, Outcomes};
 
 /// IDs that are told of an audit.
 const EXAMPLES: usize = 20;
@@ -76,15 +78,10 @@ impl ClientView {
         if self.seen.len() <= number {
             self.seen.resize(number + 1, Seen::Nothing);
         }
-        self.seen[number] = match request.outcome {
-            Outcome::Right | Outcome::Late => Seen::Done,
-            Outcome::Unreachable => Seen::NotDone,
-            Outcome::Wrong
-            | Outcome::Error
-            | Outcome::Refused
-            | Outcome::Broken
-            | Outcome::Unanswered
-            | Outcome::Abandoned => Seen::Unknown,
+        self.seen[number] = match request.outcome.is_done() {
+            Some(true) => Seen::Done,
+            Some(false) => Seen::NotDone,
+            None => Seen::Unknown,
         };
     }
 
@@ -137,17 +134,44 @@ impl ClientView {
         Ok(outcome)
     }
 
-    /// Against a number of requests that the server has done: less than were answered rightly is a loss, more than
-    /// were sent an invention (or one that was doubled: a number does not tell).
-    pub fn against_count(&self, done: u64) -> AuditOutcome {
+    /// Against a number of requests that the server has done, `others` among them: less than were answered rightly is a
+    /// loss, more than were sent an invention (or one that was doubled: a number does not tell).
+    pub fn against_count(&self, done: u64, others: UnloggedRequests) -> AuditOutcome {
         let answered = self.count(Seen::Done);
-        let most = answered + self.count(Seen::Unknown);
+        let least = answered + others.done;
+        let most = least + self.count(Seen::Unknown) + others.unknown;
         AuditOutcome {
             answered,
-            lost: answered.saturating_sub(done),
+            lost: least.saturating_sub(done),
             invented: done.saturating_sub(most),
             ..AuditOutcome::default()
         }
+    }
+}
+
+/// Requests that a server counts and that no log has: those of the warm-up, and probes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct UnloggedRequests {
+    /// The server has said that it did them.
+    pub done: u64,
+    /// Nobody knows whether it did.
+    pub unknown: u64,
+}
+
+impl From<Outcomes> for UnloggedRequests {
+    fn from(outcomes: Outcomes) -> Self {
+        let count = |wanted: Option<bool>| {
+            let of = Outcome::ALL.into_iter().filter(|outcome| outcome.is_done() == wanted);
+            of.map(|outcome| outcomes.count(outcome)).sum()
+        };
+        Self { done: count(Some(true)), unknown: count(None) }
+    }
+}
+
+impl std::ops::AddAssign for UnloggedRequests {
+    fn add_assign(&mut self, other: Self) {
+        self.done += other.done;
+        self.unknown += other.unknown;
     }
 }
 
@@ -167,7 +191,7 @@ impl Audit {
         command.iter().map(|word| fill(word, values)).collect()
     }
 
-    /// Compares what that program wrote. `others` are requests that count and that no log has: the warm-up and probes.
+    /// Compares what that program wrote. `others` are requests that count and that no log has.
     ///
     /// # Errors
     /// It can't be read, or is no number where one is needed.
@@ -175,7 +199,7 @@ impl Audit {
         &self,
         view: &ClientView,
         output: impl BufRead,
-        others: u64,
+        others: UnloggedRequests,
     ) -> Result<AuditOutcome, AuditError> {
         if !self.ledger.is_empty() {
             return Ok(view.against_ledger(output)?);
@@ -183,7 +207,7 @@ impl Audit {
         let mut text = String::new();
         output.take(NUMBER).read_to_string(&mut text)?;
         let count = text.trim().parse::<u64>().map_err(|_| AuditError::NoNumber { text })?;
-        Ok(view.against_count(count.saturating_sub(others)))
+        Ok(view.against_count(count, others))
     }
 }
 
@@ -251,7 +275,27 @@ mod tests {
     #[test]
     fn a_count_is_compared_within_what_nobody_knows() {
         for (count, lost, invented) in [(2, 1, 0), (3, 0, 0), (4, 0, 0), (5, 0, 1)] {
-            let outcome = view(&SEEN).against_count(count);
+            let outcome = view(&SEEN).against_count(count, UnloggedRequests::default());
+            assert_eq!((outcome.lost, outcome.invented), (lost, invented), "{count}");
+        }
+    }
+
+    #[test]
+    fn late_and_uncertain_requests_of_the_warm_up_and_of_probes_are_no_inventions() {
+        let warm_up = Outcomes {
+            right: 5,
+            late: 2,
+            unreachable: 7,
+            unanswered: 3,
+            error: 1,
+            ..Outcomes::default()
+        };
+        let mut others = UnloggedRequests::from(warm_up);
+        assert_eq!(others, UnloggedRequests { done: 7, unknown: 4 });
+        others += UnloggedRequests { done: 10, unknown: 1 };
+        // 3 of the load and 17 others for certain, and as many as 6 besides.
+        for (count, lost, invented) in [(19, 1, 0), (20, 0, 0), (26, 0, 0), (27, 0, 1)] {
+            let outcome = view(&SEEN).against_count(count, others);
             assert_eq!((outcome.lost, outcome.invented), (lost, invented), "{count}");
         }
     }
@@ -269,6 +313,7 @@ mod tests {
             Ok(&["cat", "/cell/ledger"].map(str::to_owned)[..])
         );
         let compare = |audit: &Audit, output: &str, others| {
+            let others = UnloggedRequests { done: others, unknown: 0 };
             audit.compare(&view(&SEEN), output.as_bytes(), others)
         };
         let outcome = compare(&by_ledger, "0\n1\n5\n", 0).expect("it is a ledger");

@@ -9,9 +9,13 @@
 //! - `validate`: what has to be so beyond its syntax
 //! - `words`: words in braces
 //! - `cells`: the matrix, combination by combination
+//! - `inputs`: the files that it names
+//! - `limits`: how long and how large what is done and told may be
 //! - `sweep`: keys of the file that the matrix sets
 
 mod cells;
+mod inputs;
+mod limits;
 mod read;
 mod sweep;
 mod validate;
@@ -26,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::FailureClass;
 use crate::statistics::ageing::Criteria;
 
+pub use limits::Limits;
 pub use read::{ExperimentError, Flaw};
 pub use sweep::SweepError;
 pub use words::{UnknownWord, fill};
@@ -70,6 +75,9 @@ pub struct Experiment {
     /// Which growth is a leak.
     #[serde(default)]
     pub verdict: Criteria,
+    /// How long and how large what is done and told may be.
+    #[serde(default)]
+    pub limits: Limits,
     /// The folder of its file, absolute: what `{here}` is, and where relative paths of templates begin.
     #[serde(skip)]
     pub here: PathBuf,
@@ -121,6 +129,21 @@ pub struct Process {
     /// How long it has for that before it is killed.
     #[serde(default = "stop_within", with = "duration")]
     pub stop_within: Duration,
+    /// What the one before has left running, and is killed before it is started again.
+    #[serde(default)]
+    pub restart_ends: RestartEnds,
+}
+
+/// What is killed of a process that has ended, before it is started again.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartEnds {
+    /// Its process group: its workers. What has made itself another one stays, as a supervisor does that is meant to outlive
+    /// its server.
+    #[default]
+    Group,
+    /// All that it has started.
+    Tree,
 }
 
 fn term() -> String {

@@ -12,8 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::failures::gravity;
-pub use self::failures::{FailureFigures, Span, Timeline, class_name};
+pub use self::failures::{FailureFigures, Span, Timeline};
 pub use self::series::{LoadPoint, ProcessPoint, Series, SystemPoint};
 pub use self::usage::ResourceAgeing;
 use self::usage::Usage;
@@ -21,6 +20,7 @@ use crate::experiment::{Arrivals, Experiment};
 use crate::record::directory::{CELL, LOAD};
 use crate::record::{
     AuditOutcome, CellDirectory, Event, Happening, MergedSecond, Outcomes, Quantiles, RecordError,
+    corrected,
 };
 use crate::statistics::median;
 
@@ -53,8 +53,11 @@ pub struct Figures {
     pub goodput_first_last: (f64, f64),
     /// Right answers a second at the beginning, as the watchdog had it.
     pub baseline: f64,
-    /// From when requests should have begun; none if nothing was answered.
+    /// Of what was answered, from when it should have begun; none if nothing was answered.
     pub latency: Option<Quantiles>,
+    /// Of all that should have been made, answered or not ([`corrected`]); none if nothing was asked.
+    #[serde(default)]
+    pub latency_corrected: Option<Quantiles>,
     /// From when they did.
     pub service: Option<Quantiles>,
     /// How long refused requests waited for their refusal; none if none was.
@@ -67,6 +70,9 @@ pub struct Figures {
     pub availability_probe: Option<f64>,
     /// How it failed.
     pub failures: Vec<FailureFigures>,
+    /// Client agents that were lost: when, and which.
+    #[serde(default)]
+    pub agents_lost: Vec<(f64, u32)>,
     /// How many faults were injected.
     pub faults: usize,
     /// How often it was restarted before it failed,
@@ -134,6 +140,7 @@ struct Brief {
     ended: u64,
     begun: u64,
     held_back: u64,
+    clients: u64,
     lag: u64,
     memory: u64,
 }
@@ -188,6 +195,10 @@ impl Figures {
         series.events = cell.events()?.collect::<Result<_, _>>()?;
         series.events.sort_by(|a, b| a.at.total_cmp(&b.at));
         series.timeline = Timeline::of(&series.events);
+        for failure in &mut series.timeline.failures {
+            // When it was said, not all agents had told of the seconds before.
+            failure.after_requests = right_until(&seconds, failure.since);
+        }
         let failed_at = Timeline::gravest(&series.timeline.failures).map(|failure| failure.since);
         let outcome = cell.outcome()?;
         let lasted = outcome.as_ref().map_or(seconds.len() as f64, |outcome| outcome.seconds);
@@ -215,12 +226,14 @@ impl Figures {
             goodput_first_last: (goodput(first).unwrap_or(0.0), goodput(last).unwrap_or(0.0)),
             baseline,
             latency: Quantiles::of(&all.latency),
+            latency_corrected: latency_corrected(&all, experiment),
             service: Quantiles::of(&all.service),
             refusal: Quantiles::of(&all.refusal),
             dropped_sessions: all.dropped_sessions,
             availability_clients: part(&good),
             availability_probe: (probes > 0).then(|| answered as f64 / probes as f64),
             failures: series.timeline.failures.clone(),
+            agents_lost: series.timeline.agents_lost.clone(),
             faults: series.timeline.faults.len(),
             rejuvenations: series.timeline.rejuvenations.len(),
             rejuvenation_cost: rejuvenation_cost(&series.events, &seconds, baseline),
@@ -251,12 +264,23 @@ impl Figures {
     }
 }
 
+/// In a closed loop a client makes a request in the time of its answer, the median, and of its pause.
+fn latency_corrected(all: &MergedSecond, experiment: &Experiment) -> Option<Quantiles> {
+    let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let workload = &experiment.workload;
+    let is_closed = matches!(workload.arrivals, Arrivals::Closed);
+    let usual = all.service.value_at_quantile(0.5).saturating_add(micros(workload.think.mean));
+    let interval = is_closed.then_some(usual.max(1));
+    Quantiles::of(&corrected(all, micros(workload.deadline), interval))
+}
+
 impl Brief {
     fn add(&mut self, seen: &MergedSecond) {
         self.right += seen.outcomes.right;
         self.ended += seen.outcomes.total();
         self.begun += seen.begun;
         self.held_back += seen.held_back;
+        self.clients += seen.clients;
         self.lag = self.lag.max(seen.lag);
         self.memory += seen.memory;
     }
@@ -280,16 +304,30 @@ fn part(good: &[bool]) -> Option<f64> {
     (!good.is_empty()).then(|| count as f64 / good.len() as f64)
 }
 
-/// Of each second with load, whether the system served. A closed loop always offers what the system can take; an open
-/// one what its arrivals say, and a second in which nothing began, ended or was under way has no load.
+/// Right answers until a moment. What was right in the second in which a process ended came before its end; of one that was
+/// found by whole seconds nothing did.
+fn right_until(seconds: &[Brief], at: f64) -> u64 {
+    let before = seconds.iter().enumerate().take_while(|(second, _)| (*second as f64) < at);
+    before.map(|(_, second)| second.right).sum()
+}
+
+/// Of each second with load, whether the system served. A closed loop offers what the system can take, as far as its clients
+/// are there (agents may be lost); an open one what its arrivals say, and a second in which nothing began, ended or was under
+/// way has no load.
 fn good_seconds(seconds: &[Brief], baseline: f64, experiment: &Experiment) -> Vec<bool> {
     let is_closed = matches!(experiment.workload.arrivals, Arrivals::Closed);
+    let all = seconds.iter().map(|second| second.clients).max().unwrap_or(0);
     let (mut under_way, mut good) = (0_u64, Vec::new());
     for second in seconds {
         under_way += second.begun;
-        if is_closed || under_way + second.ended + second.held_back > 0 {
+        let loaded = match is_closed {
+            true => all == 0 || second.clients > 0,
+            false => under_way + second.ended + second.held_back > 0,
+        };
+        if loaded {
             let offered = (second.begun + second.held_back) as f64;
-            let due = if is_closed { baseline } else { baseline.min(offered) };
+            let there = if all == 0 { 1.0 } else { second.clients as f64 / all as f64 };
+            let due = if is_closed { baseline * there } else { baseline.min(offered) };
             let degraded = (second.right as f64) < experiment.watchdog.degraded_below * due;
             let silent = second.right == 0 && (is_closed || second.ended > 0 || offered > 0.0);
             good.push(!degraded && !silent);
@@ -341,11 +379,21 @@ mod tests {
         // Well; degraded; all clients wait for a server that hangs.
         let seen = seconds(&[(100, 100, 100), (12, 10, 10), (0, 0, 0)]);
         assert_eq!(good_seconds(&seen, 100.0, &closed), [true, false, false]);
+        // Three of four agents are lost; then all, and nobody asks.
+        let mut seen = seconds(&[(100, 100, 100), (25, 25, 25), (0, 0, 0)]);
+        (seen[0].clients, seen[1].clients) = (8, 2);
+        assert_eq!(good_seconds(&seen, 100.0, &closed), [true, true]);
         let open =
             experiment(", arrivals = { distribution = \"burst\", size = 10, every = \"3s\" }");
         // A burst that is answered, a pause, a burst that is not, until the second after it.
         let seen = seconds(&[(10, 10, 10), (0, 0, 0), (10, 0, 0), (0, 10, 10), (0, 0, 0)]);
         assert_eq!(good_seconds(&seen, 4.0, &open), [true, false, true]);
+    }
+
+    #[test]
+    fn requests_until_a_failure_are_those_before_it_began() {
+        let seen = seconds(&[(9, 9, 9), (8, 8, 8), (3, 3, 3), (0, 0, 0)]);
+        assert_eq!([-3.0, 0.0, 2.0, 2.4, 9.0].map(|at| right_until(&seen, at)), [0, 0, 17, 20, 20]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! QUAKE, a benchmark of dependability (paper 004, section 4): it loads, stresses, kills, watches and restarts a
 //! server that speaks SOAP, any server, and says with figures whether it can be trusted.
 //!
-//! The parts have the paper's names: a benchmark management system ([`manager`]) activates client agents
+//! The parts have the paper's names: a benchmark management system ([`management`]) activates client agents
 //! ([`agent`], [`load`]) and an agent on the host of the system under test ([`system`], [`stress`], [`fault`]), merges
 //! what each of them saw ([`record`]), has it watched ([`watchdog`]), judges it ([`verdict`]) and reports ([`report`]).
 //!
@@ -16,9 +16,9 @@
 //! - [`probe`]: the watchdog's own request
 //! - [`watchdog`]: whether it failed, how, since when, and what is done then
 //! - [`stress`], [`fault`]: what is taken from it, and done to it
-//! - [`helper`]: processes of ours that end with who started them
+//! - [`subprocess`]: processes of ours that end with who started them
 //! - [`agent`]: what does all this on its host, as the manager says
-//! - [`manager`]: cell after cell, from its configuration to its outcome
+//! - [`management`]: cell after cell, from its configuration to its outcome
 //! - [`audit`]: what the server has done against what its clients saw
 //! - [`figures`]: what a cell comes to
 //! - [`statistics`]: whether something is used up, within 95 %
@@ -32,10 +32,9 @@ mod check;
 pub mod experiment;
 pub mod fault;
 pub mod figures;
-pub mod helper;
 pub mod live;
 pub mod load;
-pub mod manager;
+pub mod management;
 pub mod probe;
 mod random;
 pub mod record;
@@ -43,6 +42,7 @@ pub mod report;
 pub mod request;
 pub mod statistics;
 pub mod stress;
+pub mod subprocess;
 pub mod system;
 pub mod verdict;
 pub mod watchdog;

@@ -129,6 +129,11 @@ pub fn is_silence(said: &str) -> bool {
     [NO_ANSWER, CANNOT_CONNECT, NOBODY_LISTENS].iter().any(|words| said.starts_with(words))
 }
 
+/// Whether what a probe says means that it had no connection, so that nothing was asked.
+pub fn is_unreachable(said: &str) -> bool {
+    [CANNOT_CONNECT, NOBODY_LISTENS].iter().any(|words| said.starts_with(words))
+}
+
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

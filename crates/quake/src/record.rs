@@ -4,6 +4,8 @@
 //!
 //! ```text
 //! experiment.toml            as it was read, seed included
+//! inputs.json                the digest of each file that it names
+//! lock                       locked while a run writes here
 //! cells/CELL/REPETITION/     one cell, once: CELL as in `Cell::name`, REPETITION from 1
 //!     cell.json              [`Cell`]
 //!     load.jsonl             [`LoadSecond`] a line, of each agent
@@ -21,11 +23,12 @@
 pub(crate) mod directory;
 pub mod histogram;
 mod merged;
+mod plausibility;
 
 use std::collections::BTreeMap;
 
 pub use directory::{CellDirectory, CellWriter, Lines, RecordError, RunDirectory};
-pub use merged::{MergedSecond, Quantiles};
+pub use merged::{MergedSecond, Quantiles, corrected};
 
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +78,20 @@ impl Outcome {
         Self::Unanswered,
         Self::Abandoned,
     ];
+
+    /// Whether the server has done what was asked; none if nobody knows.
+    pub fn is_done(self) -> Option<bool> {
+        match self {
+            Self::Right | Self::Late => Some(true),
+            Self::Unreachable => Some(false),
+            Self::Wrong
+            | Self::Error
+            | Self::Refused
+            | Self::Broken
+            | Self::Unanswered
+            | Self::Abandoned => None,
+        }
+    }
 
     /// In a word, as records write it.
     pub fn word(self) -> String {
@@ -154,6 +171,16 @@ pub struct LoadSecond {
     pub begun: u64,
     /// Requests that should have begun and did not, because the agent could not (its most requests are under way).
     pub held_back: u64,
+    /// Clients that go on making requests at its end: none once all requests are made, and none in a second in which the
+    /// agent itself was away (it, or its host, stood still).
+    #[serde(default)]
+    pub clients: u32,
+    /// Requests under way at its end.
+    #[serde(default)]
+    pub under_way: u64,
+    /// Those among them that were due longer ago than the deadline.
+    #[serde(default)]
+    pub overdue: u64,
     /// What became of those that ended.
     pub outcomes: Outcomes,
     /// The same, by operation.
@@ -162,6 +189,10 @@ pub struct LoadSecond {
     pub latency: String,
     /// The same, without the correction.
     pub service: String,
+    /// How long requests without an answer had been due when they were given up (held back, unanswered, broken, unreachable):
+    /// a histogram likewise, of no less than the deadline, before which nobody can say that an answer is too late.
+    #[serde(default)]
+    pub without_answer: String,
     /// How long refused requests waited for their refusal: a histogram likewise.
     #[serde(default)]
     pub refusal: String,
@@ -292,7 +323,7 @@ pub enum Happening {
     },
 }
 
-/// How a server fails (QUAKE's classes).
+/// How a server fails (QUAKE's classes), the gravest first: what serves no more, what lies, what serves badly, what says so.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FailureClass {
@@ -302,10 +333,10 @@ pub enum FailureClass {
     Hang,
     /// It accepts, and goodput is below 1 % of the baseline while load is offered.
     Zombie,
-    /// Goodput is below 20 % of the baseline.
-    Degraded,
     /// It answers with success, and not right.
     Wrong,
+    /// Goodput is below 20 % of the baseline.
+    Degraded,
     /// It answers with faults.
     Error,
     /// It refuses, deliberately.

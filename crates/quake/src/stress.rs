@@ -1,7 +1,7 @@
 //! The stress-load injector (paper 004, section 4): a program beside the server that consumes resources of its host:
 //! memory, threads, file descriptors, connections, and what else a host has.
 //!
-//! Each stress is a process of its own ([`crate::helper`]): it ends when it is told, and when who started it dies, by
+//! Each stress is a process of its own ([`crate::subprocess`]): it ends when it is told, and when who started it dies, by
 //! `kill -9` too; then the kernel has back what it held. What the kernel does not take back, a rule of the network and a
 //! clock that was set, its process puts back. What could not be had is told: a stress that is short of what was asked
 //! for is no reason to believe that the server stood it.
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Resource, Stress};
-use crate::helper::{Helper, HelperProcess, Order, Starter};
 use crate::record::Happening;
+use crate::subprocess::{Parent, Subprocess, SubprocessCommand, SubprocessOrder};
 use crate::system::{Happened, Happenings};
 
 /// Between two looks at what is held.
@@ -55,7 +55,12 @@ enum StressMessage {
 
 /// A stress from its beginning to its end: after its length, or when this is dropped. Its beginning is told when it has
 /// what it can have, its end when all of it is free again. A resource that can't be had is told as short of all.
-pub async fn apply(stress: &Stress, port: u16, helper: &Helper, happenings: &Happenings) {
+pub async fn apply(
+    stress: &Stress,
+    port: u16,
+    subprocess: &SubprocessCommand,
+    happenings: &Happenings,
+) {
     let tell = |on, short| {
         let resource = stress.resource.word().to_owned();
         let what = Happening::Stress { resource, on, short };
@@ -64,10 +69,11 @@ pub async fn apply(stress: &Stress, port: u16, helper: &Helper, happenings: &Hap
     };
     let length = u64::try_from(stress.length.as_millis()).unwrap_or(u64::MAX);
     let order = StressOrder { resource: stress.resource.clone(), length, port };
-    let HelperProcess { to, mut from, mut ended, .. } = match helper.start(&Order::Stress(order)) {
-        Ok(process) => process,
-        Err(error) => return tell(true, Some(format!("it could not be started: {error}"))),
-    };
+    let Subprocess { to, mut from, mut ended, .. } =
+        match subprocess.start(&SubprocessOrder::Stress(order)) {
+            Ok(process) => process,
+            Err(error) => return tell(true, Some(format!("it could not be started: {error}"))),
+        };
     let mut began = false;
     let mut short = None;
     let ends_itself = async {
@@ -127,19 +133,19 @@ impl Resource {
 }
 
 /// Takes the resource away until who started this process is gone or says so.
-pub(crate) fn run(order: &StressOrder, mut starter: Starter) -> io::Result<()> {
-    let held = hold(order, &mut starter);
+pub(crate) fn run(order: &StressOrder, mut parent: Parent) -> io::Result<()> {
+    let held = hold(order, &mut parent);
     if let Err(error) = &held {
-        starter.tell(&StressMessage::Failed(error.to_string()))?;
+        parent.tell(&StressMessage::Failed(error.to_string()))?;
     }
     held
 }
 
-fn hold(order: &StressOrder, starter: &mut Starter) -> io::Result<()> {
-    let way = starter.way()?;
+fn hold(order: &StressOrder, parent: &mut Parent) -> io::Result<()> {
+    let way = parent.way()?;
     // What changes while it is held.
     let tell = move |short: Option<String>| {
-        let _ = crate::helper::write_line(&mut &way, &StressMessage::Holds { short });
+        let _ = crate::subprocess::write_line(&mut &way, &StressMessage::Holds { short });
     };
     let length = Duration::from_millis(order.length);
     match &order.resource {
@@ -151,7 +157,7 @@ fn hold(order: &StressOrder, starter: &mut Starter) -> io::Result<()> {
         Resource::Descriptors { count } => {
             let (held, short) = descriptors::hold(*count);
             tell(short);
-            starter.wait();
+            parent.wait();
             drop(held);
         }
         Resource::Connections { count, address } => {
@@ -166,18 +172,18 @@ fn hold(order: &StressOrder, starter: &mut Starter) -> io::Result<()> {
             let network =
                 network::Impairment::begin(namespace.as_deref(), interface, *loss, *delay)?;
             tell(network.short());
-            starter.wait();
+            parent.wait();
             return network.end();
         }
         Resource::Clock { seconds, file } => {
             clock::set(file, *seconds)?;
             tell(None);
-            starter.wait();
+            parent.wait();
             return clock::set(file, 0);
         }
     }
     // All that was begun in threads ends with the process.
-    starter.wait();
+    parent.wait();
     Ok(())
 }
 

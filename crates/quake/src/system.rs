@@ -8,35 +8,41 @@
 //!
 //! - `process`: one process, from the agent's side
 //! - `reaper`: the same from the other side
+//! - `program`: one that configures it, or tells what it has done
 //! - [`Sampler`]: what is used
 //! - `proc`: where that is read
 
 pub(crate) mod proc;
 mod process;
+pub(crate) mod program;
 pub(crate) mod reaper;
 mod sampler;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 
 use self::process::SystemProcess;
+use self::program::Program;
+pub use self::program::ProgramError;
 pub use self::sampler::Sampler;
 use crate::experiment::System;
-use crate::helper::Helper;
 use crate::probe::Probe;
 use crate::record::Happening;
+use crate::subprocess::SubprocessCommand;
 
 /// The process that is watched.
 pub const SERVER: &str = "server";
 
 /// Where processes' output stands in a cell's directory.
 pub const LOGS: &str = "log";
+
+/// What the configuring program's log and limit are called.
+const CONFIGURE: &str = "configure";
 
 /// Between two looks whether it is ready.
 const READY_EVERY: Duration = Duration::from_millis(50);
@@ -72,7 +78,7 @@ pub struct SystemUnderTest {
 /// Why something could not be done to the system.
 #[derive(Debug, thiserror::Error)]
 pub enum SystemError {
-    /// A helper of ours can't be started.
+    /// A subprocess of ours can't be started.
     #[error("the reaper of process {process} cannot be started")]
     Reaper {
         /// Whose.
@@ -88,24 +94,9 @@ pub enum SystemError {
         /// Why.
         source: io::Error,
     },
-    /// The configuring program can't be started.
-    #[error("system.configure: cannot start {program}")]
-    Configure {
-        /// Which.
-        program: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It failed.
-    #[error("system.configure: {program} ended with {status}: {said}")]
-    Unconfigured {
-        /// Which.
-        program: String,
-        /// How it ended.
-        status: std::process::ExitStatus,
-        /// The end of what it wrote.
-        said: String,
-    },
+    /// The configuring program came to nothing.
+    #[error("system.configure")]
+    Configure(#[from] ProgramError),
     /// A process can't be started.
     #[error("system.process.{process}: cannot start {program}: {why}")]
     NotStarted {
@@ -169,7 +160,7 @@ impl SystemUnderTest {
     pub fn new(
         system: System,
         directory: &Path,
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         probe: Probe,
         happenings: Happenings,
     ) -> Result<Self, SystemError> {
@@ -179,39 +170,41 @@ impl SystemUnderTest {
         let mut processes = BTreeMap::new();
         for (name, settings) in &system.process {
             let log = logs.join(name);
-            let process =
-                SystemProcess::new(name, settings, (directory, log), helper, happenings.clone())?;
+            let process = SystemProcess::new(
+                name,
+                settings,
+                (directory, log),
+                subprocess,
+                happenings.clone(),
+            )?;
             processes.insert(name.clone(), process);
         }
         Ok(Self { system, directory: directory.to_owned(), processes, probe, happenings })
     }
 
-    /// Runs the configuring program, if there is one (paper: the configuration manager), in the cell's directory.
+    /// Runs the configuring program, if there is one (paper: the configuration manager), in the cell's directory. What it
+    /// writes stands beside the logs of processes.
     ///
     /// # Errors
-    /// It can't be started, or says by its exit code that it failed.
-    pub async fn configure(&self) -> Result<(), SystemError> {
-        let Some((program, arguments)) = self.system.configure.split_first() else { return Ok(()) };
-        let mut command = tokio::process::Command::new(program);
-        command
-            .args(arguments)
-            .current_dir(&self.directory)
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        let output = command.output().await;
-        let output =
-            output.map_err(|source| SystemError::Configure { program: program.clone(), source })?;
-        if output.status.success() {
+    /// It can't be started, says by its exit code that it failed, or takes longer than `within`.
+    pub async fn configure(
+        &self,
+        subprocess: &SubprocessCommand,
+        within: Duration,
+    ) -> Result<(), SystemError> {
+        if self.system.configure.is_empty() {
             return Ok(());
         }
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-        Err(SystemError::Unconfigured {
-            program: program.clone(),
-            status: output.status,
-            said: said.to_owned(),
-        })
+        let log = self.directory.join(LOGS).join(CONFIGURE);
+        let program = Program {
+            words: &self.system.configure,
+            directory: &self.directory,
+            log: &log,
+            output: None,
+            within,
+            limit: CONFIGURE,
+        };
+        Ok(program.run(subprocess).await?)
     }
 
     /// Starts its processes, in the order of their names, and waits until the probe is answered rightly.

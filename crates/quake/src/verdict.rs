@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
-use crate::figures::{FailureFigures, Figures, ResourceAgeing, Timeline, class_name, gravity};
+use crate::figures::{FailureFigures, Figures, ResourceAgeing, Timeline};
 use crate::record::{CellDirectory, FailureClass, RecordError};
 use crate::statistics::ageing::Judgement;
 use crate::statistics::trend::Slope;
@@ -40,7 +40,7 @@ impl VerdictKind {
             Self::Undecided => "undecided".to_owned(),
             Self::Incomplete => "incomplete".to_owned(),
             Self::Ageing => "AGEING".to_owned(),
-            Self::Failed(class) => class_name(class),
+            Self::Failed(class) => class.name().to_owned(),
         }
     }
 
@@ -56,7 +56,7 @@ impl VerdictKind {
             Self::Undecided => 1,
             Self::Incomplete => 2,
             Self::Ageing => 3,
-            Self::Failed(class) => u8::MAX - gravity(class),
+            Self::Failed(class) => u8::MAX - class as u8,
         }
     }
 }
@@ -96,6 +96,13 @@ impl Verdict {
             let count = words::count(figures.dropped_sessions);
             cause += &format!("; {count} answers opened a session that no client used again");
         }
+        let lost = figures.agents_lost.iter().map(|(at, agent)| {
+            format!(
+                "client agent {agent} was lost after {}, and its load with it",
+                words::seconds(*at)
+            )
+        });
+        let cause = joined(cause, &lost.collect::<Vec<_>>());
         let sentence = sentence(figures, kind, requests, &cause);
         Self { kind, requests, cause, sentence }
     }
@@ -227,15 +234,18 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
     let count = words::count(requests);
     let mut text = match kind {
         VerdictKind::Failed(class) => {
-            let after = Timeline::gravest(&figures.failures).map_or(String::new(), |of| {
-                format!("{} after the start, ", words::seconds(of.since))
-            });
-            format!("{}: {after}after {count} right answers: {cause}", class_name(class))
+            let after =
+                Timeline::gravest(&figures.failures).map_or(String::new(), |of| match of.since {
+                    ..0.0 => "before the load, ".to_owned(),
+                    since => format!("{} after the start, ", words::seconds(since)),
+                });
+            format!("{}: {after}after {count} right answers: {cause}", class.name())
         }
         VerdictKind::Ageing => format!("It served {count} requests and ages: {cause}"),
         VerdictKind::Undecided => format!("Undecided after {count} right answers: {cause}"),
         VerdictKind::Incomplete => format!("Incomplete after {count} right answers: {cause}"),
-        VerdictKind::Flat => format!("Flat over {count} requests"),
+        VerdictKind::Flat if cause.is_empty() => format!("Flat over {count} requests"),
+        VerdictKind::Flat => format!("Flat over {count} requests, though {cause}"),
     };
     let excluded = excluded(figures);
     if !excluded.is_empty() {

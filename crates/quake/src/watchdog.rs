@@ -18,8 +18,9 @@
 //! `least_answers` at the baseline. A pause that is shorter than `hang_after` and than `1 - degraded_below` of the
 //! window is no failure: a collector of garbage may do that.
 //!
-//! Goodput is compared with the baseline, the median of the first seconds; with an open loop only if that much was
-//! asked for: what is due is what ended and what has been under way for longer than the deadline.
+//! Goodput is compared with the baseline, the median of the first seconds: with a closed loop with that part of it which the
+//! clients make that still load the server (an agent may be lost, or away), with an open loop only if that much was asked
+//! for: what is due is what ended and what has been under way for longer than the deadline.
 //!
 //! Reading order:
 //!
@@ -36,7 +37,7 @@ use fishplate_formats::units;
 
 use self::diagnosis::{Diagnosis, diagnose};
 use self::history::{History, Second};
-use crate::experiment::{Arrivals, Experiment, Rejuvenation};
+use crate::experiment::{Experiment, Rejuvenation};
 use crate::record::{Event, Failure, FailureClass, Happening, MergedSecond, SystemSecond};
 use crate::system::SERVER;
 
@@ -102,7 +103,6 @@ impl Watchdog {
     /// If `watchdog.rejuvenate.memory_above` is no size.
     pub fn new(experiment: &Experiment) -> Result<Self, units::NotASize> {
         let settings = experiment.watchdog.clone();
-        let closed = matches!(experiment.workload.arrivals, Arrivals::Closed);
         // One that is not ours is not started again.
         let ours = experiment.system.process.contains_key(SERVER);
         let rejuvenation = settings.rejuvenate.clone().filter(|_| ours);
@@ -112,7 +112,7 @@ impl Watchdog {
             memory_above: memory.map(units::size).transpose()?,
             rejuvenation,
             ready_within: experiment.system.ready_within.as_secs_f64(),
-            history: History::new(&settings, closed, experiment.workload.deadline),
+            history: History::new(&settings, &experiment.workload),
             right: 0,
             restarts: if ours { settings.restarts } else { 0 },
             settings,
@@ -227,7 +227,8 @@ impl Watchdog {
     /// Says a failure, and what follows from it.
     fn fail(&mut self, now: f64, found: Diagnosis) -> Vec<Judgement> {
         let Diagnosis { class, since, cause } = found;
-        let failure = Failure { class, since, after_requests: self.right, cause };
+        let after_requests = self.right.saturating_sub(self.history.right_since(since));
+        let failure = Failure { class, since, after_requests, cause };
         let mut said = Vec::new();
         let because = format!("{}: {}", class.name(), failure.cause);
         said.push(Judgement::Happened(Event { at: now, what: Happening::Failure(failure) }));

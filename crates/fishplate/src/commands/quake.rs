@@ -39,7 +39,7 @@ enum QuakeCommand {
     Agent(agent::AgentArgs),
     /// A stress, or what ends a process of the system under test with its agent
     #[command(hide = true)]
-    Helper,
+    Subprocess,
 }
 
 /// Runs the command.
@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
         QuakeCommand::Report(args) => report::run(&args, output),
         QuakeCommand::Compare(args) => compare::run(&args, output),
         QuakeCommand::Agent(args) => agent::run(args),
-        QuakeCommand::Helper => Ok(fishplate_quake::helper::run()),
+        QuakeCommand::Subprocess => Ok(fishplate_quake::subprocess::run()),
     }
 }
 

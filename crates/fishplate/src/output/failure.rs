@@ -12,7 +12,7 @@ use fishplate_jobs::descriptor;
 use fishplate_quake::agent::AgentError;
 use fishplate_quake::agent::token::TokenError;
 use fishplate_quake::experiment::ExperimentError;
-use fishplate_quake::manager::RunError;
+use fishplate_quake::management::RunError;
 use fishplate_quake::record::RecordError;
 use fishplate_server::assembly::AssemblyError;
 use fishplate_server::policy::file::PolicyError;

@@ -97,6 +97,23 @@ impl Bench {
         found.unwrap()
     }
 
+    /// The server, which notes its requests, has answered some of the warm-up.
+    fn until_warmed(&self) {
+        until("it is warmed up", || {
+            let ledger = std::fs::read_to_string(self.user.path("ledger")).unwrap_or_default();
+            ledger.lines().any(|number| number.starts_with("10000000"))
+        });
+    }
+
+    /// The server notes each request that it answers.
+    fn note_requests(&self) {
+        let text = String::from_utf8(self.user.read("trial.toml")).unwrap();
+        let ledger = self.user.path("ledger").display().to_string();
+        let start = "process.server = { ";
+        let with = format!("{start}environment = {{ LEDGER = '{ledger}' }}, ");
+        self.user.write("trial.toml", text.replace(start, &with));
+    }
+
     /// The server is loaded.
     fn until_loaded(&self) {
         until("it is loaded", || {
@@ -142,12 +159,91 @@ fn an_experiment_is_run_recorded_and_not_run_again() {
     bench.until_nothing_is_left();
 
     let before = std::fs::metadata(bench.file("outcome.json")).unwrap().modified().unwrap();
-    assert_eq!(bench.run(&[]).code, 0);
+    let said = bench.run(&[]);
+    assert_eq!(said.code, 0);
+    assert!(said.stderr.contains("nothing is run: all cells (1) are complete"), "{said:?}");
     let after = std::fs::metadata(bench.file("outcome.json")).unwrap().modified().unwrap();
     assert_eq!(before, after, "it was complete");
     let said = bench.run(&["--set", "workload.requests=3"]);
     assert_eq!(said.code, 2, "{said:?}");
     assert!(said.stderr.contains("another experiment"), "{said:?}");
+    // What is asked is no longer what was asked.
+    let template = String::from_utf8(bench.user.read("sum.xml")).unwrap();
+    bench.user.write("sum.xml", template.replace("<y>0<", "<y>00<"));
+    let said = bench.run(&[]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.stderr.contains("since this run began sum.xml changed"), "{said:?}");
+}
+
+#[test]
+fn two_runs_do_not_write_to_the_same_directory() {
+    let bench = Bench::new("clients = 2\nduration = '10m'", "");
+    let run = bench.start(&[]);
+    bench.until_loaded();
+    let said = bench.run(&[]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("another run writes to"), "{said:?}");
+    assert!(bench.file("load.jsonl").exists(), "what the first writes is still there");
+    interrupt(&run);
+    assert_eq!(ended(run).code, 130);
+}
+
+#[test]
+fn a_server_that_fails_in_the_warm_up_has_its_class() {
+    for (mode, class) in [("crash", "CRASH"), ("hang", "HANG")] {
+        let watchdog = "watchdog = { hang_after = '2s', window = '2s', restarts = 5 }";
+        let bench = Bench::new("clients = 2\nrequests = 5\nwarm_up = 500000", watchdog);
+        bench.note_requests();
+        let run = bench.start(&[]);
+        bench.until_warmed();
+        bench.set_mode(mode);
+        let said = ended(run);
+        assert_eq!(said.code, 10, "{said:?}");
+        let line = format!("{class} after 0 requests, in the warm-up: ");
+        assert!(said.stdout.contains(&line), "{said:?}");
+        assert_eq!(bench.outcome()["outcomes"]["right"], 0, "{}", bench.outcome());
+        let failure = bench.until_event("failure");
+        assert!(failure["what"]["since"].as_f64().unwrap() < 0.0, "{failure}");
+        bench.until_nothing_is_left();
+    }
+}
+
+#[test]
+fn a_warm_up_that_does_not_end_in_its_time_is_told() {
+    let limits = "limits = { warm_up = '1s' }";
+    let bench = Bench::new("clients = 2\nrequests = 5\nwarm_up = 5000000", limits);
+    let said = bench.run(&[]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("had not ended after 1s (limits.warm_up)"), "{said:?}");
+    bench.until_nothing_is_left();
+}
+
+#[test]
+fn what_the_warm_up_and_probes_did_is_counted_and_nothing_is_invented() {
+    // It counts its warm-up, and as many probes as the audit allows for.
+    let audit = "audit = { count = ['sh', '-c', 'wc -l < ledger'] }";
+    let bench = Bench::new("clients = 2\nrequests = 30\nwarm_up = 20", audit);
+    bench.note_requests();
+    let said = bench.run(&[]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let audit = &bench.outcome()["audit"];
+    assert_eq!((&audit["answered"], &audit["lost"]), (&json!(30), &json!(0)), "{audit}");
+    assert_eq!(audit["invented"], 0, "{audit}");
+}
+
+#[test]
+fn what_is_waited_for_is_told() {
+    let user = User::new();
+    let text = format!(
+        "name = 'own'\n[system]\nname = 'nobody'\nurl = 'http://{}/'\nready_within = '4s'\n\
+         [workload]\nclients = 2\nrequests = 20\n[[operation]]\nname = 'call'\n",
+        free_address()
+    );
+    user.write("own.toml", text);
+    let said = user.run(&["quake", "run", "own.toml"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("waiting for the WSDL of the system ("), "{said:?}");
+    assert!(said.stderr.contains("at most 4.0 s"), "{said:?}");
 }
 
 #[test]

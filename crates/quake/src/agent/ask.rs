@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
+use crate::audit::UnloggedRequests;
 use crate::experiment::Probe;
 use crate::load::{LoadError, LoadPlan, ProbeRequest};
-use crate::probe::Ask;
+use crate::probe::{self, Ask};
 
 /// So many ask at once, at most: who repeats, and who waits until it is ready.
 const ASKING: u32 = 8;
@@ -23,7 +24,9 @@ struct Inside {
     /// The system's address.
     url: String,
     request: watch::Sender<Option<Arc<ProbeRequest>>>,
-    /// How often it was answered rightly.
+    /// How often it may have been reached,
+    asked: AtomicU64,
+    /// and how often it was answered rightly.
     answered: AtomicU64,
     /// One for each that asks; closed when there is nothing more to be asked.
     permits: Semaphore,
@@ -41,6 +44,7 @@ impl Asker {
             probe,
             url: url.to_owned(),
             request: watch::Sender::new(None),
+            asked: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             permits: Semaphore::new(ASKING as usize),
         }))
@@ -62,14 +66,16 @@ impl Asker {
         self.0.probe.every
     }
 
-    /// Asks no more, once whoever asks has its answer; how often one of the load's requests was answered rightly.
-    pub(super) async fn finish(&self) -> u64 {
+    /// Asks no more, once whoever asks has its answer; what became of those that were the load's requests.
+    pub(super) async fn finish(&self) -> UnloggedRequests {
         if self.0.permits.acquire_many(ASKING).await.is_ok() {
             self.0.permits.close();
         }
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let (asked, done) = (count(&self.0.asked), count(&self.0.answered));
         match self.0.probe.path {
-            Some(_) => 0,
-            None => self.0.answered.load(Ordering::Relaxed),
+            Some(_) => UnloggedRequests::default(),
+            None => UnloggedRequests { done, unknown: asked.saturating_sub(done) },
         }
     }
 
@@ -86,8 +92,16 @@ impl Asker {
         let _permit = self.0.permits.acquire().await.map_err(|_| "it is asked no more")?;
         let request = self.0.request.borrow().clone();
         let request = request.ok_or("it is not known yet with what to ask")?;
-        request.ask().await?;
-        self.0.answered.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        // If this is dropped, because it took too long, it may have been done nevertheless.
+        self.0.asked.fetch_add(1, Ordering::Relaxed);
+        let asked = request.ask().await;
+        match &asked {
+            Ok(()) => self.0.answered.fetch_add(1, Ordering::Relaxed),
+            Err(said) if probe::is_unreachable(said) => {
+                self.0.asked.fetch_sub(1, Ordering::Relaxed)
+            }
+            Err(_) => 0,
+        };
+        asked
     }
 }

@@ -6,9 +6,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::clock::Clocks;
-use super::connection::{ConnectionError, LineReader};
+use super::connection::ConnectionError;
 use super::message::{AgentMessage, FileKind, LoadCommand, ManagerMessage};
-use super::{AgentSettings, Outbox, files, in_words, next};
+use super::{AgentSession, Outbox, files, in_words};
 use crate::load::{self, LoadPlan};
 
 /// Seconds of load that wait to be sent.
@@ -26,20 +26,16 @@ struct Prepared {
 }
 
 /// Does what the manager says until it lets the agent go.
-pub(super) async fn serve(
-    from: &mut LineReader,
-    outbox: Outbox,
-    clocks: Clocks,
-    settings: &AgentSettings,
-) -> Result<(), ConnectionError> {
+pub(super) async fn serve(mut session: AgentSession<'_>) -> Result<(), ConnectionError> {
+    let (outbox, clocks) = (session.outbox.clone(), session.clocks);
     let mut prepared = None;
     // What runs ends with them.
     let (mut stop, mut load) = (watch::Sender::new(false), JoinSet::new());
     loop {
-        match next(from, &outbox, clocks).await? {
+        match session.next().await? {
             ManagerMessage::Load(LoadCommand::Prepare { plan, agent, agents, log }) => {
                 load.shutdown().await;
-                let log = log.then(|| settings.directory.join(REQUESTS));
+                let log = log.then(|| session.settings.directory.join(REQUESTS));
                 prepared = Some(Prepared { plan, agent, agents, log });
                 let told = outbox.send(AgentMessage::Prepared).await;
                 told.map_err(|_| ConnectionError::Closed)?;

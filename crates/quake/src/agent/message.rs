@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::clock::ClockReading;
-use crate::experiment::{Fault, Stress, System};
+use crate::audit::UnloggedRequests;
+use crate::experiment::{Fault, Limits, Stress, System};
 use crate::load::{LoadEnd, LoadPlan};
 use crate::record::{Happening, LoadSecond, SystemSecond};
 
@@ -84,6 +85,8 @@ pub(crate) enum SystemCommand {
         directory: Option<PathBuf>,
         /// A probe that is not answered for so long has no answer.
         hang_after: Duration,
+        /// What bounds programs and files.
+        limits: Box<Limits>,
     },
     /// Start its processes, and wait until the probe is answered.
     Start,
@@ -102,7 +105,7 @@ pub(crate) enum SystemCommand {
 }
 
 /// What is done to a system on its host while it is loaded.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Disturbance {
     /// To its processes.
     pub(crate) faults: Vec<Fault>,
@@ -170,8 +173,8 @@ pub(crate) enum SystemAnswer {
     Ports(Vec<u16>),
     /// The cell's directory.
     Directory(PathBuf),
-    /// The output was sent; so many probes were answered rightly until then, and there are no more.
-    Probed(u64),
+    /// The output was sent; what became of probes until then, and there are no more.
+    Probed(UnloggedRequests),
     /// What a process said, if anything.
     Words(Option<String>),
 }

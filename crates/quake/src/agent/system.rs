@@ -1,11 +1,9 @@
 //! The agent on the host of the system under test: one cell's system at a time, started, watched, disturbed and ended.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,27 +15,23 @@ use tokio::time::sleep_until;
 
 use super::ask::Asker;
 use super::clock::Clocks;
-use super::connection::{ConnectionError, LineReader};
+use super::connection::ConnectionError;
 use super::message::{
     AgentMessage, Disturbance, FileKind, ManagerMessage, SystemAnswer, SystemCommand,
 };
-use super::{AgentSettings, Outbox, files, in_words, next};
-use crate::experiment::{System, UnknownWord, fill};
+use super::{AgentSession, Outbox, files, in_words};
+use crate::audit::UnloggedRequests;
+use crate::experiment::{Limits, System, UnknownWord, fill};
 use crate::fault::{self, FaultSchedule};
-use crate::helper::Helper;
 use crate::load::LoadError;
 use crate::probe::Probe;
 use crate::stress;
+use crate::subprocess::SubprocessCommand;
+use crate::system::program::{Program, ProgramError};
 use crate::system::{Happened, Happenings, LOGS, SystemError, SystemUnderTest};
 
-/// The last bytes of a process's log that are sent.
-const LOG_LIMIT: u64 = 4 << 20;
-/// Bytes of what a command writes.
-const OUTPUT_LIMIT: u64 = 1 << 30;
 /// The directory of a cell, if the manager's host has none.
 const CELL: &str = "cell";
-/// Characters of what a program says that are told.
-const WORDS_LIMIT: usize = 200;
 
 /// Why a command was not done.
 #[derive(Debug, thiserror::Error)]
@@ -54,14 +48,8 @@ enum CommandError {
     NoPort(#[source] io::Error),
     #[error("cannot make {}", path.display())]
     Directory { path: PathBuf, source: io::Error },
-    #[error("no program is named")]
-    NoProgram,
-    #[error("cannot run {program}")]
-    NotRun { program: String, source: io::Error },
-    #[error("{program} ended with {status}: {said}")]
-    Failed { program: String, status: std::process::ExitStatus, said: String },
-    #[error("{program} wrote more than {OUTPUT_LIMIT} bytes")]
-    TooMuch { program: String },
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error("a file cannot be sent")]
     NotSent(#[source] io::Error),
 }
@@ -76,6 +64,7 @@ struct CellSystem {
     every: Duration,
     /// Where its connections are counted.
     port: u16,
+    limits: Limits,
     /// What stands for words in braces.
     values: BTreeMap<String, String>,
     place: CellPlace,
@@ -93,18 +82,14 @@ struct CellPlace {
 }
 
 /// Does what the manager says until it lets the agent go.
-pub(super) async fn serve(
-    from: &mut LineReader,
-    outbox: Outbox,
-    clocks: Clocks,
-    settings: &AgentSettings,
-) -> Result<(), ConnectionError> {
-    let helper = Helper::new(settings.helper.clone());
+pub(super) async fn serve(mut session: AgentSession<'_>) -> Result<(), ConnectionError> {
+    let (outbox, clocks, settings) = (session.outbox.clone(), session.clocks, session.settings);
+    let subprocess = SubprocessCommand::new(settings.subprocess.clone());
     let mut cell: Option<CellSystem> = None;
     // What is being done. It ends with this, and what it had begun.
     let mut work: JoinSet<()> = JoinSet::new();
     loop {
-        let (id, command) = match next(from, &outbox, clocks).await? {
+        let (id, command) = match session.next().await? {
             ManagerMessage::System(id, command) => (id, command),
             ManagerMessage::Leave => return Ok(()),
             _ => continue,
@@ -114,19 +99,21 @@ pub(super) async fn serve(
             SystemCommand::Ports(count) => {
                 done(id, ports(count).map(SystemAnswer::Ports), &outbox).await;
             }
-            SystemCommand::Configure { system, values, directory, hang_after } => {
+            SystemCommand::Configure { system, values, directory, hang_after, limits } => {
                 work.shutdown().await;
                 cell = None;
                 let place = CellPlace::new(directory, &settings.directory.join(CELL));
                 let made = place.and_then(|place| {
-                    CellSystem::new(&system, values, place, hang_after, &helper, (clocks, &outbox))
+                    let bounds = (hang_after, *limits);
+                    CellSystem::new(&system, values, place, bounds, &subprocess, (clocks, &outbox))
                 });
                 match made {
                     Ok(made) => {
                         let (system, directory) = (made.system.clone(), made.place.path.clone());
+                        let (subprocess, within) = (subprocess.clone(), made.limits.configure);
                         cell = Some(made);
                         work.spawn(async move {
-                            let configured = system.configure().await;
+                            let configured = system.configure(&subprocess, within).await;
                             let answer = configured.map(|()| SystemAnswer::Directory(directory));
                             done(id, answer.map_err(CommandError::from), &outbox).await;
                         });
@@ -148,19 +135,22 @@ pub(super) async fn serve(
                 });
             }
             SystemCommand::Output(words) => {
-                let directory = settings.directory.clone();
+                let (directory, subprocess) = (settings.directory.clone(), subprocess.clone());
                 let asker = cell.as_ref().map(|cell| cell.asker.clone());
+                let limits = cell.as_ref().map(|cell| cell.limits.clone()).unwrap_or_default();
                 work.spawn(async move {
                     let probed = match asker {
                         Some(asker) => asker.finish().await,
-                        None => 0,
+                        None => UnloggedRequests::default(),
                     };
-                    let ended = output(&words, &directory, &outbox).await;
+                    let ended = output(&words, &directory, &limits, &subprocess, &outbox).await;
                     done(id, ended.map(|()| SystemAnswer::Probed(probed)), &outbox).await;
                 });
             }
             command => match &mut cell {
-                Some(cell) => cell.execute(id, command, &helper, (clocks, outbox), &mut work).await,
+                Some(cell) => {
+                    cell.execute(id, command, &subprocess, (clocks, outbox), &mut work).await;
+                }
                 None => done(id, Err(CommandError::NoSystem), &outbox).await,
             },
         }
@@ -191,8 +181,8 @@ impl CellSystem {
         system: &System,
         mut values: BTreeMap<String, String>,
         place: CellPlace,
-        hang_after: Duration,
-        helper: &Helper,
+        (hang_after, limits): (Duration, Limits),
+        subprocess: &SubprocessCommand,
         (clocks, outbox): (Clocks, &Outbox),
     ) -> Result<Self, CommandError> {
         values.insert("directory".to_owned(), place.path.display().to_string());
@@ -211,10 +201,15 @@ impl CellSystem {
         });
         let port = port(&system.url);
         let every = asker.every();
-        let system =
-            SystemUnderTest::new(system, &place.path, helper, probe.clone(), happenings.clone())?;
+        let system = SystemUnderTest::new(
+            system,
+            &place.path,
+            subprocess,
+            probe.clone(),
+            happenings.clone(),
+        )?;
         let (system, watching) = (Arc::new(system), JoinSet::new());
-        Ok(Self { system, asker, probe, every, port, values, place, happenings, watching })
+        Ok(Self { system, asker, probe, every, port, limits, values, place, happenings, watching })
     }
 
     /// Does something; what takes longer is done beside.
@@ -222,7 +217,7 @@ impl CellSystem {
         &mut self,
         id: u64,
         command: SystemCommand,
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         (clocks, outbox): (Clocks, Outbox),
         work: &mut JoinSet<()>,
     ) {
@@ -252,7 +247,7 @@ impl CellSystem {
                 done(id, Ok(SystemAnswer::Words(words)), &outbox).await;
             }
             SystemCommand::Watch(start, disturbance) => {
-                let watched = self.watch(clocks.instant(start), *disturbance, helper, &outbox);
+                let watched = self.watch(clocks.instant(start), *disturbance, subprocess, &outbox);
                 done(id, watched.map(|()| SystemAnswer::Nothing), &outbox).await;
             }
             _ => done(id, Err(CommandError::NoSystem), &outbox).await,
@@ -264,10 +259,12 @@ impl CellSystem {
         &mut self,
         start: Instant,
         disturbance: Disturbance,
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         outbox: &Outbox,
     ) -> Result<(), CommandError> {
         let stress = filled(&disturbance.stress, &self.values)?;
+        // That of the warm-up ends.
+        self.watching = JoinSet::new();
         self.probe.repeat(self.every);
         let mut sampler = self.system.sampler(self.port);
         let outbox = outbox.clone();
@@ -294,11 +291,11 @@ impl CellSystem {
             injecting.join_all().await;
         });
         for stress in stress {
-            let (helper, happenings) = (helper.clone(), self.happenings.clone());
+            let (subprocess, happenings) = (subprocess.clone(), self.happenings.clone());
             let port = self.port;
             self.watching.spawn(async move {
                 sleep_until((start + stress.at).into()).await;
-                stress::apply(&stress, port, &helper, &happenings).await;
+                stress::apply(&stress, port, &subprocess, &happenings).await;
             });
         }
         Ok(())
@@ -312,7 +309,8 @@ impl CellSystem {
             return Ok(());
         }
         for (process, log) in logs(&self.place.path.join(LOGS)) {
-            let sent = files::send(&log, &FileKind::Log(process), LOG_LIMIT, outbox).await;
+            let sent =
+                files::send(&log, &FileKind::Log(process), self.limits.log_size, outbox).await;
             sent.map_err(CommandError::NotSent)?;
         }
         Ok(())
@@ -375,27 +373,32 @@ fn filled<T: Serialize + DeserializeOwned>(
 }
 
 /// Runs a program and sends what it writes.
-async fn output(words: &[String], directory: &Path, outbox: &Outbox) -> Result<(), CommandError> {
-    let (program, arguments) = words.split_first().ok_or(CommandError::NoProgram)?;
-    let not_run = |source| CommandError::NotRun { program: program.clone(), source };
-    let errors = directory.join("errors");
-    let mut command = tokio::process::Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-    command.stderr(File::create(&errors).map_err(not_run)?);
-    let mut child = command.spawn().map_err(not_run)?;
-    if let Some(stdout) = child.stdout.take() {
-        let sent = files::send_all(stdout, &FileKind::Output, OUTPUT_LIMIT, outbox).await;
-        if !sent.map_err(CommandError::NotSent)? {
-            return Err(CommandError::TooMuch { program: program.clone() });
-        }
+async fn output(
+    words: &[String],
+    directory: &Path,
+    limits: &Limits,
+    subprocess: &SubprocessCommand,
+    outbox: &Outbox,
+) -> Result<(), CommandError> {
+    let [log, output] = ["errors", "output"].map(|name| directory.join(name));
+    let works_in = std::env::current_dir().unwrap_or_else(|_| directory.to_owned());
+    let program = Program {
+        words,
+        directory: &works_in,
+        log: &log,
+        output: Some((&output, limits.audit_size)),
+        within: limits.audit,
+        limit: "audit",
+    };
+    let ended = program.run(subprocess).await;
+    let sent = match &ended {
+        Ok(()) => files::send(&output, &FileKind::Output, limits.audit_size, outbox).await,
+        Err(_) => Ok(()),
+    };
+    for file in [log, output] {
+        // It may not have been made.
+        let _ = std::fs::remove_file(file);
     }
-    let status = child.wait().await.map_err(not_run)?;
-    if status.success() {
-        return Ok(());
-    }
-    let said = std::fs::read(&errors).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-    let said = last.chars().take(WORDS_LIMIT).collect();
-    Err(CommandError::Failed { program: program.clone(), status, said })
+    ended?;
+    sent.map_err(CommandError::NotSent)
 }

@@ -64,6 +64,9 @@ impl Experiment {
             let wrong = "it has to have one of ledger and count";
             flaws.unless(one, "audit", wrong, "ledger = [\"PROGRAM\", ...]");
         }
+        for (name, right) in self.limits.zeros() {
+            flaws.unless(false, &format!("limits.{name}"), "it is 0", right);
+        }
         self.word_flaws(&mut flaws);
         flaws.0
     }

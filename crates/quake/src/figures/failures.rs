@@ -126,7 +126,7 @@ impl Timeline {
     /// The first failure of the gravest class that the system owes to nobody but itself.
     pub fn gravest(failures: &[FailureFigures]) -> Option<&FailureFigures> {
         let own = failures.iter().filter(|failure| failure.provoked_by.is_none());
-        own.min_by_key(|failure| gravity(failure.class))
+        own.min_by_key(|failure| failure.class)
     }
 }
 
@@ -145,24 +145,6 @@ impl FailureFigures {
             to_recover: None,
         }
     }
-}
-
-/// The gravest first: what serves no more, what lies, what serves badly, what says so.
-pub(crate) fn gravity(class: FailureClass) -> u8 {
-    match class {
-        FailureClass::Crash => 0,
-        FailureClass::Hang => 1,
-        FailureClass::Zombie => 2,
-        FailureClass::Wrong => 3,
-        FailureClass::Degraded => 4,
-        FailureClass::Error => 5,
-        FailureClass::Refused => 6,
-    }
-}
-
-/// As reports write it: `ZOMBIE`.
-pub fn class_name(class: FailureClass) -> String {
-    format!("{class:?}").to_uppercase()
 }
 
 #[cfg(test)]
@@ -225,6 +207,6 @@ mod tests {
         assert_eq!(by, [None, Some("stress of memory"), None]);
         assert_eq!(of.stresses, [Span { name: "memory".to_owned(), from: 5.0, to: Some(10.0) }]);
         let gravest = Timeline::gravest(&of.failures).expect("two are its own");
-        assert_eq!(class_name(gravest.class), "ZOMBIE", "worse than DEGRADED, though later");
+        assert_eq!(gravest.class.name(), "ZOMBIE", "worse than DEGRADED, though later");
     }
 }

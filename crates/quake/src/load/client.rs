@@ -16,9 +16,6 @@ use crate::record::Outcome;
 use crate::request::RequestId;
 use crate::request::outgoing::Outgoing;
 
-/// A request without an answer after so many deadlines is given up.
-pub(super) const DEADLINES: u32 = 10;
-
 /// A client.
 pub(super) struct Client {
     pub(super) number: u32,
@@ -90,14 +87,14 @@ impl Client {
         let began = Instant::now();
         let mut sent = 0;
         let attempt = self.attempt(load, operation, id, random, &mut sent);
-        let attempt = timeout(load.deadline * DEADLINES, attempt).await;
+        let attempt = timeout(load.gives_up_after, attempt).await;
         let ended = Instant::now();
         let (judgement, waited) = match attempt {
             Ok(Ok(waited)) => (self.judge(operation, id).await?, waited),
             Ok(Err(Failed::Own(error))) => return Err(Shortage::Own(error)),
             Ok(Err(Failed::Ended(outcome, said))) => (Err((outcome, said)), Duration::ZERO),
             Err(_) => {
-                let said = format!("no answer within {:?}", load.deadline * DEADLINES);
+                let said = format!("no answer within {:?}", load.gives_up_after);
                 (Err((Outcome::Unanswered, said)), Duration::ZERO)
             }
         };
@@ -106,7 +103,7 @@ impl Client {
             Err((outcome, said)) => (outcome, Some(said)),
         };
         let (status, received) = (self.answer.status(), self.answer.received());
-        let drops_session = self.answer.sets_cookies() && !load.cookies;
+        let drops_session = self.answer.sets_cookies() && load.cookies.is_none();
         Ok(Ended { outcome, status, began, ended, waited, sent, received, drops_session, said })
     }
 
@@ -149,7 +146,7 @@ impl Client {
             .await
             .map_err(|error: Broken| Failed::Ended(Outcome::Broken, error.to_string()))?;
         for cookie in self.answer.cookies() {
-            keep(&mut self.cookies, cookie);
+            keep(&mut self.cookies, cookie, load.cookies.unwrap_or_default());
         }
         if !apart && load.keep_alive && self.answer.is_reusable() {
             self.connections[operation.target] = Some(connection);
@@ -203,11 +200,33 @@ fn is_own(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| OWN.contains(&Errno::from_raw(number)))
 }
 
-/// Keeps a cookie, in the place of one of the same name.
-fn keep(cookies: &mut Vec<String>, cookie: &str) {
+/// Keeps a cookie, in the place of one of the same name, unless it is too long; the oldest gives way if there are too many.
+fn keep(cookies: &mut Vec<String>, cookie: &str, (most, size): (usize, usize)) {
+    if cookie.len() > size || most == 0 {
+        return;
+    }
     let name = |cookie: &str| cookie.split('=').next().unwrap_or_default().to_owned();
     match cookies.iter_mut().find(|kept| name(kept) == name(cookie)) {
         Some(kept) => cookie.clone_into(kept),
-        None => cookies.push(cookie.to_owned()),
+        None => {
+            if cookies.len() >= most {
+                cookies.remove(0);
+            }
+            cookies.push(cookie.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_keeps_so_many_cookies_and_none_that_is_too_long() {
+        let mut cookies = Vec::new();
+        for cookie in ["a=1", "b=2", "a=3", "c=4", "long=5678"] {
+            keep(&mut cookies, cookie, (2, 5));
+        }
+        assert_eq!(cookies, ["b=2", "c=4"]);
     }
 }

@@ -8,7 +8,7 @@ use fishplate_client::{Credential, Credentials, Service, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{
-    Arrivals, Expect, Experiment, Operation, ThinkTime, UnknownWord, Workload, fill,
+    Arrivals, Expect, Experiment, Limits, Operation, ThinkTime, UnknownWord, Workload, fill,
 };
 use crate::request::wsdl::{WsdlRequestError, WsdlRequests};
 use crate::request::{Template, TemplateError};
@@ -26,6 +26,8 @@ pub struct LoadPlan {
     pub seed: u64,
     /// Clients, arrivals, end, deadline.
     pub workload: Workload,
+    /// What answers, cookies and checkers are bounded by.
+    pub limits: Limits,
     /// The requests.
     pub operations: Vec<PlannedOperation>,
     /// The number of the first request.
@@ -173,8 +175,16 @@ impl LoadPlan {
         for operation in &experiment.operations {
             operations.push(preparation.operation(operation).await?);
         }
-        let workload = workload.clone();
-        Ok(Self { seed: experiment.seed, workload, operations, first: 0, authorization, ca })
+        let (workload, limits) = (workload.clone(), experiment.limits.clone());
+        Ok(Self {
+            seed: experiment.seed,
+            workload,
+            limits,
+            operations,
+            first: 0,
+            authorization,
+            ca,
+        })
     }
 
     /// The load before the clock starts; `None`: there is none. It is run as the other one is, and what it tells is
@@ -209,8 +219,8 @@ impl LoadPlan {
             read_rate: None,
             send_part: None,
         };
-        let (workload, operations) = (Workload::of(1), vec![operation]);
-        Self { seed: 0, workload, operations, first: PROBE, authorization: None, ca }
+        let (workload, limits, operations) = (Workload::of(1), Limits::default(), vec![operation]);
+        Self { seed: 0, workload, limits, operations, first: PROBE, authorization: None, ca }
     }
 }
 

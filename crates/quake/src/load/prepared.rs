@@ -26,8 +26,11 @@ pub(super) struct Prepared {
     pub(super) operations: Vec<PreparedOperation>,
     pub(super) targets: Vec<Target>,
     pub(super) deadline: Duration,
+    /// A request without an answer is given up after this.
+    pub(super) gives_up_after: Duration,
     pub(super) keep_alive: bool,
-    pub(super) cookies: bool,
+    /// Whether clients keep cookies, how many, and of how many bytes.
+    pub(super) cookies: Option<(usize, usize)>,
     pub(super) seed: u64,
 }
 
@@ -51,12 +54,15 @@ pub(super) struct PreparedOperation {
 
 impl Prepared {
     pub(super) async fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        let limits = &plan.limits;
+        let cookie_size = usize::try_from(limits.cookie_size).unwrap_or(usize::MAX);
         let mut prepared = Self {
             operations: Vec::new(),
             targets: Vec::new(),
             deadline: plan.workload.deadline,
+            gives_up_after: plan.workload.deadline.saturating_mul(limits.deadlines),
             keep_alive: plan.workload.keep_alive,
-            cookies: plan.workload.cookies,
+            cookies: plan.workload.cookies.then_some((limits.cookies, cookie_size)),
             seed: plan.seed,
         };
         let (mut names, mut tls) = (Vec::new(), None);
@@ -98,9 +104,10 @@ impl PreparedOperation {
         up_to: f64,
     ) -> Result<Self, LoadError> {
         let expected = Expected::new(&planned.expect);
-        let checker = Checker::start(&planned.expect.checker)?;
+        let checker = Checker::start(&planned.expect.checker, plan.limits.checker)?;
+        let most = usize::try_from(plan.limits.answer_size).unwrap_or(usize::MAX);
         let keep = Keep {
-            body: expected.needs_body() || checker.is_some(),
+            body: (expected.needs_body() || checker.is_some()).then_some(most),
             digest: expected.needs_digest(),
             cookies: plan.workload.cookies,
         };

@@ -18,6 +18,8 @@ pub(crate) enum BadAnswer {
     Head,
     #[error("the answer's head is longer than 64 KiB or has more than 96 headers")]
     LongHead,
+    #[error("the answer's body has more than {0} bytes (limits.answer_size)")]
+    LongBody(usize),
     #[error("a chunk's length can't be read")]
     Chunk,
     #[error("the connection ended in the middle of the answer")]
@@ -29,8 +31,8 @@ pub(crate) enum BadAnswer {
 /// What is kept of answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Keep {
-    /// The whole body, not its beginning only.
-    pub(crate) body: bool,
+    /// The whole body, if it has no more bytes than that; otherwise its beginning only.
+    pub(crate) body: Option<usize>,
     /// Its SHA-256.
     pub(crate) digest: bool,
     /// Cookies that it sets.
@@ -110,14 +112,14 @@ impl AnswerReader {
             State::Head => {}
             State::Length(left) => {
                 let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                self.add(&rest[..take]);
+                self.add(&rest[..take])?;
                 rest = &rest[take..];
                 let left = left - take as u64;
                 self.state = if left == 0 { State::Done } else { State::Length(left) };
             }
             State::Chunked(chunk) => rest = self.feed_chunks(chunk, rest)?,
             State::Close => {
-                self.add(rest);
+                self.add(rest)?;
                 rest = &[];
             }
             State::Done => {}
@@ -223,7 +225,7 @@ impl AnswerReader {
         while let Some(&byte) = rest.first() {
             if let Chunk::Data(left) = chunk {
                 let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                self.add(&rest[..take]);
+                self.add(&rest[..take])?;
                 rest = &rest[take..];
                 let left = left - take as u64;
                 chunk = if left == 0 { Chunk::DataEnd } else { Chunk::Data(left) };
@@ -264,15 +266,16 @@ impl AnswerReader {
         Ok(rest)
     }
 
-    fn add(&mut self, data: &[u8]) {
+    fn add(&mut self, data: &[u8]) -> Result<(), BadAnswer> {
         if let Some(digest) = &mut self.digest {
             digest.update(data);
         }
-        let room = match self.keep.body {
-            true => usize::MAX,
-            false => FAULT_LENGTH.saturating_sub(self.body.len()),
-        };
+        let room = self.keep.body.unwrap_or(FAULT_LENGTH).saturating_sub(self.body.len());
         self.body.extend_from_slice(&data[..data.len().min(room)]);
+        match self.keep.body {
+            Some(most) if data.len() > room => Err(BadAnswer::LongBody(most)),
+            _ => Ok(()),
+        }
     }
 
     /// Its status; 0 before there is one.
@@ -337,7 +340,7 @@ mod tests {
 
     fn read(pieces: &[&[u8]]) -> Result<Read, BadAnswer> {
         let mut reader = AnswerReader::default();
-        reader.begin(Keep { body: true, digest: true, cookies: true });
+        reader.begin(Keep { body: Some(1 << 20), digest: true, cookies: true });
         let mut done = false;
         for piece in pieces {
             assert!(!done || piece.is_empty(), "there is more than the answer");
@@ -444,7 +447,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut reader = AnswerReader::default();
-            reader.begin(Keep { body: true, digest: true, cookies: true });
+            reader.begin(Keep { body: Some(1 << 20), digest: true, cookies: true });
             let _ = reader.feed(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", &bytes[..]].concat());
             reader.begin(Keep::default());
             let _ = reader.feed(&bytes);

@@ -18,7 +18,7 @@ use super::client::{Client, Ended, Shortage};
 use super::log::RequestLog;
 use super::plan::LoadPlan;
 use super::prepared::Prepared;
-use super::tally::{Counts, Tally};
+use super::tally::{Counts, Tally, UnderWay};
 use super::timer::Timer;
 use super::tls::TlsError;
 use crate::check::CheckerError;
@@ -30,7 +30,7 @@ use crate::record::{LoadSecond, Outcome, Outcomes};
 const HEARTBEAT: Duration = Duration::from_millis(10);
 /// A client's pause when it got no connection, or the agent lacked something: who is refused at once would ask as
 /// fast as it can, and slow the start of a server.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// After so many requests that are due, those that were begun get their turn.
 const BATCH: u32 = 64;
 
@@ -167,22 +167,12 @@ struct Load {
     taken: Cell<u64>,
     /// How many clients have something to do.
     busy: Cell<u32>,
-    /// What each client has under way.
-    under_way: RefCell<Vec<Option<UnderWay>>>,
     /// Clients of an open loop that have nothing to do, and since when.
     idle: RefCell<VecDeque<(Client, Instant)>>,
     /// A request has ended.
     freed: Notify,
     failure: RefCell<Option<LoadError>>,
     failed: Notify,
-}
-
-#[derive(Clone, Copy)]
-struct UnderWay {
-    request: u64,
-    operation: usize,
-    due: Instant,
-    began: Instant,
 }
 
 impl Load {
@@ -206,7 +196,6 @@ impl Load {
             closing: Cell::new(false),
             taken: Cell::new(0),
             busy: Cell::new(0),
-            under_way: RefCell::default(),
             idle: RefCell::default(),
             freed: Notify::new(),
             failure: RefCell::default(),
@@ -243,6 +232,7 @@ impl Load {
             }
         };
         self.closing.set(true);
+        self.tally.borrow_mut().begins_no_more();
         // Those that are late count as such below.
         let _ = timeout(self.plan.workload.deadline, self.all_ended()).await;
         self.give_up();
@@ -266,7 +256,7 @@ impl Load {
         let all = self.agent..self.plan.workload.clients;
         let mine = all.step_by(usize::try_from(self.agents).unwrap_or(usize::MAX));
         let clients: Vec<Client> = mine.map(|number| Client::new(number, &self.prepared)).collect();
-        self.under_way.borrow_mut().resize(clients.len(), None);
+        self.tally.borrow_mut().have_clients(clients.len());
         clients
     }
 
@@ -312,13 +302,16 @@ impl Load {
     /// The number of the next request of a closed loop.
     fn take(&self) -> Option<u64> {
         let taken = self.taken.get();
-        let number = taken * u64::from(self.agents) + u64::from(self.agent);
-        let more = self.plan.workload.requests.is_none_or(|requests| number < requests);
-        if self.closing.get() || !more {
+        let number = |taken: u64| taken * u64::from(self.agents) + u64::from(self.agent);
+        let is_one = |number| self.plan.workload.requests.is_none_or(|requests| number < requests);
+        if self.closing.get() || !is_one(number(taken)) {
             return None;
         }
         self.taken.set(taken + 1);
-        Some(number)
+        if !is_one(number(taken + 1)) {
+            self.tally.borrow_mut().begins_no_more();
+        }
+        Some(number(taken))
     }
 
     /// Requests begin when they are due, whatever became of others: a client that is idle makes the next one. If none
@@ -339,7 +332,7 @@ impl Load {
                 batch + 1
             };
             match self.idle_client(due + workload.deadline).await {
-                None => self.tally.borrow_mut().hold_back(Instant::now(), None),
+                None => self.tally.borrow_mut().hold_back(Instant::now(), due),
                 Some((mut client, since)) => {
                     let load = Rc::clone(self);
                     load.take_on();
@@ -379,11 +372,11 @@ impl Load {
         let mut random = Random::new(self.plan.seed, Stream::Request(request));
         let operation = self.prepared.draw(&mut random);
         let began = Instant::now();
-        self.tally.borrow_mut().begin(began, began.saturating_duration_since(free));
         let place = self.place(client);
-        self.under_way.borrow_mut()[place] = Some(UnderWay { request, operation, due, began });
+        let under_way = UnderWay { request, operation, due, began };
+        self.tally.borrow_mut().begin(place, under_way, began.saturating_duration_since(free));
         let performed = client.perform(&self.prepared, operation, request, &mut random).await;
-        self.under_way.borrow_mut()[place] = None;
+        self.tally.borrow_mut().free(place);
         match performed {
             Ok(ended) => {
                 let outcome = ended.outcome;
@@ -430,7 +423,8 @@ impl Load {
     /// What is still under way has no answer.
     fn give_up(&self) {
         let now = Instant::now();
-        for under_way in self.under_way.borrow_mut().iter_mut().filter_map(Option::take) {
+        let given_up = self.tally.borrow_mut().give_up();
+        for under_way in given_up {
             let ended = Ended {
                 outcome: Outcome::Unanswered,
                 status: 0,

@@ -147,6 +147,66 @@ async fn seconds_add_up_to_the_end() {
 }
 
 #[tokio::test]
+async fn a_second_tells_who_goes_on_and_what_waits() {
+    let server = Server::start().await;
+    let workload = "clients = 3\nduration = \"2500ms\"\ndeadline = \"400ms\"";
+    let (end, seconds) = load(&plan(&server, "/silence", workload, "").await).await;
+    assert_eq!((end.begun, end.outcomes.unanswered), (3, 3));
+    let told: Vec<(u32, u64, u64)> =
+        seconds.iter().map(|of| (of.clients, of.under_way, of.overdue)).collect();
+    // A second that the machine slept through has none that go on.
+    assert!(told[..2].contains(&(3, 3, 3)), "{told:?}");
+    assert_eq!((told[1].1, told[1].2), (3, 3), "{told:?}");
+    assert_eq!(told[2].0, 0, "nobody begins a request any more: {told:?}");
+    // Each waited from the beginning to the end, and one deadline more.
+    assert_eq!(above(&seconds, |of| &of.without_answer, Duration::from_millis(2400)), 3);
+    // Once all requests are taken, nobody goes on, though all wait.
+    let workload = "clients = 3\nrequests = 3\ndeadline = \"150ms\"";
+    let (_, seconds) = load(&plan(&server, "/silence", workload, "").await).await;
+    let told: Vec<(u32, u64)> = seconds.iter().map(|of| (of.clients, of.under_way)).collect();
+    assert_eq!(told[0], (0, 3), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_has_no_answer_counts_with_its_deadline_at_least() {
+    let server = Server::start().await;
+    let (end, seconds) = load(&plan(&server, "/hang-up", PATIENT, "").await).await;
+    assert_eq!(end.outcomes.broken, 6);
+    assert_eq!(above(&seconds, |of| &of.without_answer, Duration::from_secs(59)), 6);
+    let held = "clients = 1\nrequests = 20\ndeadline = \"50ms\"\n\
+                arrivals = { distribution = \"soak\", rate = 400.0 }";
+    let (end, seconds) = load(&plan(&server, "/silence", held, "").await).await;
+    assert!(end.held_back > 0, "{end:?}");
+    let without = above(&seconds, |of| &of.without_answer, Duration::from_millis(49));
+    assert_eq!(without, end.held_back + end.outcomes.unanswered);
+    assert!(seconds.iter().all(|of| of.check(["add"]) == Ok(())), "{seconds:?}");
+}
+
+#[tokio::test]
+async fn limits_of_answers_and_of_patience_are_settings() {
+    let server = Server::start().await;
+    let expect = "expect = { contains = \"x\" }\n[limits]\n";
+    for (limits, right) in [("answer_size = \"5000B\"", 6), ("answer_size = \"4999B\"", 0)] {
+        let operation = format!("{expect}{limits}");
+        let plan = plan(&server, "/large/5000", PATIENT, &operation).await;
+        let (end, seconds) = load(&plan).await;
+        assert_eq!((end.outcomes.right, end.outcomes.broken), (right, 6 - right), "{limits}");
+        let said = seconds.iter().any(|of| of.said.iter().any(|it| it.contains("answer_size")));
+        assert_eq!(said, right == 0, "{seconds:?}");
+    }
+    // A body that nobody judges may have any length.
+    let (end, _) =
+        load(&plan(&server, "/large/5000", PATIENT, "[limits]\nanswer_size = \"1B\"").await).await;
+    assert_eq!(end.outcomes.right, 6);
+    // Sixty deadlines, not ten.
+    let workload = "clients = 1\nrequests = 1\ndeadline = \"10ms\"";
+    let patient = plan(&server, "/silence", workload, "[limits]\ndeadlines = 60").await;
+    let (end, seconds) = load(&patient).await;
+    assert_eq!(end.outcomes.unanswered, 1);
+    assert_eq!(above(&seconds, |of| &of.without_answer, Duration::from_millis(590)), 1);
+}
+
+#[tokio::test]
 async fn a_connection_is_kept_or_opened_for_each_request() {
     for (keep, connections) in [("true", 3), ("false", 30)] {
         let server = Server::start().await;

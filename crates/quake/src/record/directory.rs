@@ -1,6 +1,7 @@
 //! The files of a run: written line by line while it goes on, and read again, also when it was killed in between.
 
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use super::{Cell, CellOutcome, Event, LoadSecond, SystemSecond};
 use crate::experiment::Experiment;
 
 const EXPERIMENT: &str = "experiment.toml";
+const INPUTS: &str = "inputs.json";
+const LOCK: &str = "lock";
 const CELLS: &str = "cells";
 pub(crate) const CELL: &str = "cell.json";
 pub(crate) const LOAD: &str = "load.jsonl";
@@ -48,6 +51,24 @@ pub enum RecordError {
         path.display()
     )]
     Another {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// What it was run with has changed.
+    #[error(
+        "{}: since this run began {} changed: take another directory, or have them as they were",
+        path.display(),
+        files.join(", ")
+    )]
+    Changed {
+        /// The directory.
+        path: PathBuf,
+        /// Files that the experiment names.
+        files: Vec<String>,
+    },
+    /// Another run writes to it.
+    #[error("another run writes to {}: wait for its end, or take another directory", path.display())]
+    InUse {
         /// The directory.
         path: PathBuf,
     },
@@ -89,6 +110,40 @@ impl RunDirectory {
             Err(error) => return Err(RecordError::at(&file)(error)),
         }
         Ok(Self { path: path.to_owned() })
+    }
+
+    /// What an experiment's files are when it is begun, by their digests ([`Experiment::inputs`]); later, whether they are
+    /// still the same: cells of two experiments are none of one, and a verdict on the one is none on the other.
+    ///
+    /// # Errors
+    /// If they are not, or it can't be read or written.
+    pub fn keep_inputs(&self, inputs: &BTreeMap<String, String>) -> Result<(), RecordError> {
+        let file = self.path.join(INPUTS);
+        if !file.is_file() {
+            return replace(&file, &as_json(inputs));
+        }
+        let before: BTreeMap<String, String> = read_json(&file)?;
+        let names: BTreeSet<&String> = before.keys().chain(inputs.keys()).collect();
+        let changed = names.into_iter().filter(|name| before.get(*name) != inputs.get(*name));
+        let files: Vec<String> = changed.cloned().collect();
+        match files.is_empty() {
+            true => Ok(()),
+            false => Err(RecordError::Changed { path: self.path.clone(), files }),
+        }
+    }
+
+    /// Keeps other runs from it until the file is dropped: each would remove what the other writes.
+    ///
+    /// # Errors
+    /// If another run writes to it.
+    pub fn lock(&self) -> Result<File, RecordError> {
+        let path = self.path.join(LOCK);
+        let file = File::create(&path).map_err(RecordError::at(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(RecordError::InUse { path: self.path.clone() }),
+            Err(TryLockError::Error(error)) => Err(RecordError::at(&path)(error)),
+        }
     }
 
     /// One that was begun.
@@ -491,11 +546,28 @@ mod tests {
     }
 
     #[test]
+    fn one_run_at_a_time_writes() {
+        let (_keep, run) = run();
+        let lock = run.lock().expect("nobody else");
+        let error = RunDirectory::open(run.path()).expect("it is one").lock();
+        assert!(matches!(error, Err(RecordError::InUse { .. })), "{error:?}");
+        drop(lock);
+        run.lock().expect("it is free again");
+    }
+
+    #[test]
     fn a_run_goes_on_with_the_same_experiment_and_no_other() {
         let (_keep, run) = run();
         RunDirectory::create(run.path(), "name = \"a\"\n").expect("the same");
         let error = RunDirectory::create(run.path(), "name = \"b\"\n").expect_err("another");
         assert!(matches!(error, RecordError::Another { .. }), "{error}");
+        let inputs = |digest: &str| [("add.xml".to_owned(), digest.to_owned())].into();
+        run.keep_inputs(&inputs("1")).expect("the first");
+        run.keep_inputs(&inputs("1")).expect("the same");
+        for (changed, files) in [(inputs("2"), "add.xml"), (BTreeMap::new(), "add.xml")] {
+            let error = run.keep_inputs(&changed).expect_err("others").to_string();
+            assert!(error.contains(&format!("began {files} changed")), "{error}");
+        }
         let none = run.path().join("none");
         assert!(matches!(RunDirectory::open(&none), Err(RecordError::NoRun { .. })));
         let opened = RunDirectory::open(run.path()).expect("it is one");

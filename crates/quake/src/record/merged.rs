@@ -21,6 +21,12 @@ pub struct MergedSecond {
     pub begun: u64,
     /// Requests that should have begun and did not.
     pub held_back: u64,
+    /// Clients that go on making requests, of the agents that have told; of several seconds, the sum over them.
+    pub clients: u64,
+    /// Requests under way at its end; likewise.
+    pub under_way: u64,
+    /// Those among them that were due longer ago than the deadline; likewise.
+    pub overdue: u64,
     /// What became of those that ended.
     pub outcomes: Outcomes,
     /// The same, by operation.
@@ -29,6 +35,8 @@ pub struct MergedSecond {
     pub latency: Histogram<u64>,
     /// From when they did.
     pub service: Histogram<u64>,
+    /// How long requests without an answer had been due; the deadline at least.
+    pub without_answer: Histogram<u64>,
     /// How long refused requests waited for their refusal.
     pub refusal: Histogram<u64>,
     /// Answers that opened a session which nobody will use again.
@@ -53,10 +61,14 @@ impl MergedSecond {
             agents: BTreeSet::new(),
             begun: 0,
             held_back: 0,
+            clients: 0,
+            under_way: 0,
+            overdue: 0,
             outcomes: Outcomes::default(),
             operations: BTreeMap::new(),
             latency: histogram::empty(),
             service: histogram::empty(),
+            without_answer: histogram::empty(),
             refusal: histogram::empty(),
             dropped_sessions: 0,
             bytes: (0, 0),
@@ -72,20 +84,25 @@ impl MergedSecond {
     /// # Errors
     /// If its histograms are none; nothing is added then.
     pub fn add(&mut self, of: &LoadSecond) -> Result<(), NotAHistogram> {
-        let [mut latency, mut service, mut refusal] = [(); 3].map(|()| histogram::empty());
-        histogram::add(&mut latency, &of.latency)?;
-        histogram::add(&mut service, &of.service)?;
-        histogram::add(&mut refusal, &of.refusal)?;
+        let read = |text: &str| -> Result<_, NotAHistogram> {
+            let mut read = histogram::empty();
+            histogram::add(&mut read, text)?;
+            Ok(read)
+        };
         self.merge(&Self {
             second: of.second,
             agents: [of.agent].into(),
             begun: of.begun,
             held_back: of.held_back,
+            clients: of.clients.into(),
+            under_way: of.under_way,
+            overdue: of.overdue,
             outcomes: of.outcomes,
             operations: of.operations.clone(),
-            latency,
-            service,
-            refusal,
+            latency: read(&of.latency)?,
+            service: read(&of.service)?,
+            without_answer: read(&of.without_answer)?,
+            refusal: read(&of.refusal)?,
             dropped_sessions: of.dropped_sessions,
             bytes: of.bytes,
             lag: of.lag,
@@ -102,12 +119,16 @@ impl MergedSecond {
         self.agents.extend(&other.agents);
         self.begun += other.begun;
         self.held_back += other.held_back;
+        self.clients += other.clients;
+        self.under_way += other.under_way;
+        self.overdue += other.overdue;
         self.outcomes += other.outcomes;
         for (operation, outcomes) in &other.operations {
             *self.operations.entry(operation.clone()).or_default() += *outcomes;
         }
         self.latency += &other.latency;
         self.service += &other.service;
+        self.without_answer += &other.without_answer;
         self.refusal += &other.refusal;
         self.dropped_sessions += other.dropped_sessions;
         self.bytes.0 += other.bytes.0;
@@ -118,6 +139,26 @@ impl MergedSecond {
         let room = WORDS.saturating_sub(self.said.len());
         self.said.extend(other.said.iter().take(room).cloned());
     }
+}
+
+/// The times of all requests that should have been made, answered or not, in microseconds. What had no answer counts with the
+/// time for which it was due, or with the deadline if it broke sooner. With `interval`, the time in which a client of a closed
+/// loop makes a request, there are beside those the requests that clients would have made while they waited (HdrHistogram's
+/// correction of coordinated omission, `copyCorrectedForCoordinatedOmission`); one that broke before the deadline kept no
+/// client waiting so long.
+pub fn corrected(of: &MergedSecond, deadline: u64, interval: Option<u64>) -> Histogram<u64> {
+    let mut all = histogram::empty();
+    for times in [&of.latency, &of.without_answer] {
+        for seen in times.iter_recorded() {
+            let (time, count) = (seen.value_iterated_to(), seen.count_at_value());
+            let broke = std::ptr::eq(times, &raw const of.without_answer)
+                && times.equivalent(time, deadline);
+            let interval = interval.filter(|_| !broke).unwrap_or(0);
+            // It grows as it has to.
+            let _ = all.record_n_correct(time, count, interval);
+        }
+    }
+    all
 }
 
 /// Quantiles of times that were answered, in microseconds.
@@ -188,6 +229,26 @@ mod tests {
         assert_eq!((quantiles.p50, quantiles.p90), (100, 100));
         assert!((4990..=5010).contains(&quantiles.p99), "{quantiles:?}");
         assert_eq!(Quantiles::of(&MergedSecond::new(0).latency), None);
+    }
+
+    #[test]
+    fn a_stalled_server_has_its_times_whoever_was_not_asked() {
+        // A client of a closed loop: 100 answers after 1 ms, then none for 10 s, its deadline 1 s.
+        let mut seen = MergedSecond::new(0);
+        seen.latency.record_n(1000, 100).expect("it grows");
+        seen.without_answer.record(10_000_000).expect("it grows");
+        // And 5 that were refused a connection.
+        seen.without_answer.record_n(1_000_000, 5).expect("it grows");
+        let told = Quantiles::of(&seen.latency).expect("100 were answered");
+        assert_eq!((told.p50, told.max), (1000, 1000), "what was answered tells nothing of it");
+        let all = corrected(&seen, 1_000_000, Some(1000));
+        assert!((10_000..10_110).contains(&all.len()), "one each millisecond: {}", all.len());
+        let told = Quantiles::of(&all).expect("there are some");
+        assert!((4_900_000..5_100_000).contains(&told.p50), "{told:?}");
+        // In an open loop each request has its time already.
+        let open = corrected(&seen, 1_000_000, None);
+        assert_eq!(open.len(), 106);
+        assert_eq!(Quantiles::of(&open).expect("there are some").p50, 1000);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::chart::{Band, Chart, Line, Mark, Scale};
-use crate::figures::{CellSeries, Figures, LoadPoint, ProcessPoint, SystemPoint, class_name};
+use crate::figures::{CellSeries, Figures, LoadPoint, ProcessPoint, SystemPoint};
 use crate::record::{Happening, Outcome, Quantiles};
 use crate::words;
 
@@ -38,8 +38,9 @@ pub(super) fn marks(figures: &Figures, series: &CellSeries) -> Vec<Mark> {
         marks.push(Mark {
             class: "failure",
             letter: '✕',
-            words: format!("{}{by}: {}", class_name(failure.class), failure.cause),
-            from: failure.since,
+            words: format!("{}{by}: {}", failure.class.name(), failure.cause),
+            // One of the warm-up was before the first second.
+            from: failure.since.max(0.0),
             to: Some(failure.to_recover.map_or(end, |time| failure.since + time)),
         });
     }

@@ -74,6 +74,11 @@ pub const METRICS: &[Metric] = &[
     ratio("p90", "90 % of latencies, B by A", |of| time(of, |of| of.p90)),
     ratio("p99", "99 % of latencies, B by A", |of| time(of, |of| of.p99)),
     ratio("p999", "99.9 % of latencies, B by A", |of| time(of, |of| of.p999)),
+    ratio(
+        "p99-corrected",
+        "the same of all that should have been made, answered or not, B by A",
+        |of| of.latency_corrected.as_ref().map(|of| of.p99 as f64),
+    ),
     ratio("memory", "the most memory, B by A", |of| {
         (of.memory_peak > 0).then_some(of.memory_peak as f64)
     }),

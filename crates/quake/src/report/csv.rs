@@ -60,7 +60,9 @@ pub(super) fn results(run: &RunReport) -> String {
     head.extend(fixed(&["verdict", "sentence", "seconds", "begun"]));
     head.extend(kinds());
     head.extend(fixed(&["goodput", "goodput_median", "baseline"]));
-    head.extend(quantile_names("latency").into_iter().chain(quantile_names("service")));
+    for times in ["latency", "latency_corrected", "service"] {
+        head.extend(quantile_names(times));
+    }
     head.extend(fixed(&[
         "availability_clients",
         "availability_probe",
@@ -92,7 +94,9 @@ pub(super) fn results(run: &RunReport) -> String {
         fields.extend([of.seconds.to_string(), of.begun.to_string()]);
         fields.extend(counts(&of.outcomes));
         fields.extend([of.goodput, of.goodput_median, of.baseline].map(|of| of.to_string()));
-        fields.extend(quantiles(of.latency).into_iter().chain(quantiles(of.service)));
+        for times in [of.latency, of.latency_corrected, of.service] {
+            fields.extend(quantiles(times));
+        }
         fields.extend([optional(of.availability_clients), optional(of.availability_probe)]);
         fields.extend([of.failures.len(), of.faults, of.rejuvenations].map(|of| of.to_string()));
         fields.extend([of.memory_peak.to_string(), of.processor_per_request.to_string()]);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::chart::{Chart, Mark};
 use super::{CellReport, RunReport, charts, clock, sweep};
-use crate::figures::{Figures, class_name};
+use crate::figures::Figures;
 use crate::record::{Event, Happening, Outcome, Outcomes, Quantiles};
 use crate::verdict::{amount, slope};
 use crate::words;
@@ -254,8 +254,10 @@ fn figures(html: &mut String, of: &Figures) {
                 words::number(of.baseline)
             ),
         ),
-        row("Latency, corrected", quantiles(of.latency)),
+        row("Latency of answers", quantiles(of.latency)),
+        row("Latency, corrected", quantiles(of.latency_corrected)),
         row("Service time", quantiles(of.service)),
+        row("Without an answer", without_answer(of)),
         row("Refused after", of.refusal.map_or(String::new(), |of| quantiles(Some(of)))),
         row("Available to clients", of.availability_clients.map_or(String::new(), words::percent)),
         row("Available to the probe", of.availability_probe.map_or(String::new(), words::percent)),
@@ -302,6 +304,17 @@ fn figures(html: &mut String, of: &Figures) {
         rows.push(row("It said", said.clone()));
     }
     pairs(html, "Figures", &rows);
+}
+
+/// What no latency of answers has in it.
+fn without_answer(of: &Figures) -> String {
+    let none = [Outcome::Unanswered, Outcome::Broken, Outcome::Unreachable];
+    let counts = none.map(|kind| (of.outcomes.count(kind), kind.word()));
+    let held_back = (of.generator.held_back, "held back".to_owned());
+    let some = counts.into_iter().chain([held_back]).filter(|(count, _)| *count > 0);
+    let told: Vec<String> =
+        some.map(|(count, word)| format!("{} {word}", words::count(count))).collect();
+    told.join(", ")
 }
 
 fn table(html: &mut String, title: &str, columns: &[&str], rows: &[Vec<String>]) {
@@ -369,7 +382,7 @@ fn failures(html: &mut String, figures: &Figures) {
         .iter()
         .map(|of| {
             vec![
-                class_name(of.class),
+                of.class.name().to_owned(),
                 clock(of.since),
                 words::count(of.after_requests),
                 of.provoked_by.clone().unwrap_or_else(|| "nothing of ours".to_owned()),
@@ -423,7 +436,7 @@ pub(crate) fn told(what: &Happening) -> String {
             None => format!("stress of {resource} began"),
         },
         Happening::Stress { resource, on: false, .. } => format!("stress of {resource} ended"),
-        Happening::Failure(of) => format!("{}: {}", class_name(of.class), of.cause),
+        Happening::Failure(of) => format!("{}: {}", of.class.name().to_owned(), of.cause),
         Happening::Answered => "first right answer".to_owned(),
         Happening::Recovered => "recovered".to_owned(),
         Happening::Rejuvenated { because } => format!("rejuvenated: {because}"),

@@ -14,6 +14,8 @@ pub(crate) struct Stat {
     pub(crate) pid: i32,
     state: u8,
     parent: i32,
+    /// Its process group.
+    pub(crate) group: i32,
     /// Processor time of its own, in clock ticks.
     own: u64,
     /// Of the children that it has reaped.
@@ -74,6 +76,7 @@ fn parse_stat(pid: i32, text: &[u8]) -> Option<Stat> {
         pid,
         state: *field(3)?.as_bytes().first()?,
         parent: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
         own: number(14)? + number(15)?,
         reaped: number(16)? + number(17)?,
         threads: number(20)?,
@@ -172,7 +175,7 @@ mod tests {
     fn a_stat_is_read_whatever_the_name() {
         let text = b"12 (a) S 7 (b) 3) R 34 12 12 0 -1 4194560 1 2 3 4 50 7 200 100 20 0 9 0 815 1234 321 1844";
         let stat = parse_stat(12, text).expect("it is one");
-        assert_eq!((stat.parent, stat.threads, stat.resident), (34, 9, 321));
+        assert_eq!((stat.parent, stat.group, stat.threads, stat.resident), (34, 12, 9, 321));
         assert_eq!((stat.own, stat.reaped), (57, 300));
         for cut in 0..text.len() - 5 {
             let _ = parse_stat(12, &text[..cut]);

@@ -11,8 +11,10 @@ use tokio::sync::watch;
 use super::reaper::{Launch, ReaperCommand, ReaperMessage};
 use super::{Happened, Happenings, SystemError, proc, signal_by_name};
 use crate::experiment::Process;
-use crate::helper::{Helper, HelperProcess, HelperReceiver, HelperSender, Order};
 use crate::record::Happening;
+use crate::subprocess::{
+    Subprocess, SubprocessCommand, SubprocessOrder, SubprocessReceiver, SubprocessSender,
+};
 
 /// A process and its reaper. When it is dropped, all that it started is killed.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub(super) struct SystemProcess {
     launch: Launch,
     stop: i32,
     stop_within: Duration,
-    to: tokio::sync::Mutex<HelperSender>,
+    to: tokio::sync::Mutex<SubprocessSender>,
     seen: SeenProcess,
 }
 
@@ -57,15 +59,15 @@ impl SystemProcess {
         name: &str,
         settings: &Process,
         (directory, log): (&Path, PathBuf),
-        helper: &Helper,
+        subprocess: &SubprocessCommand,
         happenings: Happenings,
     ) -> Result<Self, SystemError> {
         let stop = signal_by_name(&settings.stop).ok_or_else(|| SystemError::NoSuchSignal {
             process: name.to_owned(),
             signal: settings.stop.clone(),
         })?;
-        let HelperProcess { pid, to, from, .. } = helper
-            .start(&Order::Reap)
+        let Subprocess { pid, to, from, .. } = subprocess
+            .start(&SubprocessOrder::Reap)
             .map_err(|source| SystemError::Reaper { process: name.to_owned(), source })?;
         let (states, state) = watch::channel(ProcessState::Stopped);
         let seen = SeenProcess {
@@ -80,6 +82,8 @@ impl SystemProcess {
             environment: settings.environment.clone(),
             directory: directory.to_owned(),
             log,
+            output: None,
+            ends: settings.restart_ends,
         };
         let to = tokio::sync::Mutex::new(to);
         let stop_within = settings.stop_within;
@@ -181,7 +185,7 @@ impl SeenProcess {
 
 /// Takes what a reaper tells, until it is gone.
 async fn follow(
-    mut from: HelperReceiver,
+    mut from: SubprocessReceiver,
     process: String,
     seen: SeenProcess,
     states: watch::Sender<ProcessState>,

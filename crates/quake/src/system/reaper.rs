@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -23,10 +23,14 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::proc;
-use crate::helper::{Starter, write_line};
+use crate::experiment::RestartEnds;
+use crate::subprocess::{Parent, write_line};
 
 /// Between two looks for what is left to kill.
 const LOOKS_EVERY: Duration = Duration::from_millis(5);
+
+/// How long what a process has left may take to be gone when it is killed.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a reaper is told.
 #[derive(Debug, Deserialize, Serialize)]
@@ -65,6 +69,10 @@ pub(super) struct Launch {
     pub(super) directory: PathBuf,
     /// What its output is appended to.
     pub(super) log: PathBuf,
+    /// What its output is written to, if not that: then the log has its errors only.
+    pub(super) output: Option<PathBuf>,
+    /// What is killed of the one before.
+    pub(super) ends: RestartEnds,
 }
 
 /// The process, while it is there.
@@ -72,10 +80,12 @@ pub(super) struct Launch {
 struct Reaped {
     pid: Mutex<Option<Pid>>,
     changed: Condvar,
+    /// The process group of the one that was started last, which may have ended.
+    group: Mutex<Option<Pid>>,
 }
 
 /// Serves the agent until it is gone.
-pub(crate) fn run(mut agent: Starter) -> io::Result<()> {
+pub(crate) fn run(mut agent: Parent) -> io::Result<()> {
     prctl::set_child_subreaper(true)?;
     let reaped = Arc::new(Reaped::default());
     let (reaping, way) = (Arc::clone(&reaped), agent.way()?);
@@ -117,15 +127,49 @@ fn kill_all() {
 
 impl Reaped {
     fn start(&self, launch: &Launch) -> ReaperMessage {
+        if let Err(why) = self.end_remains(launch.ends) {
+            return ReaperMessage::NotStarted(why);
+        }
         // Held while the process is started, so that it is not reaped before it is known.
         let mut pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
         match spawn(launch) {
             Ok(started) => {
                 *pid = Some(Pid::from_raw(started.cast_signed()));
+                *self.group.lock().unwrap_or_else(PoisonError::into_inner) = *pid;
                 self.changed.notify_all();
                 ReaperMessage::Started(started)
             }
             Err(error) => ReaperMessage::NotStarted(error.to_string()),
+        }
+    }
+
+    /// Kills what the process before has left running: with its port and its memory none could be started.
+    fn end_remains(&self, ends: RestartEnds) -> Result<(), String> {
+        let group = self.group.lock().unwrap_or_else(PoisonError::into_inner).map(Pid::as_raw);
+        let Some(group) = group else { return Ok(()) };
+        let own = std::process::id().cast_signed();
+        let remains = |stat: &proc::Stat| {
+            !stat.has_ended() && (ends == RestartEnds::Tree || stat.group == group)
+        };
+        let begun = Instant::now();
+        loop {
+            let left: Vec<i32> = proc::descendants(own)
+                .iter()
+                .filter(|stat| remains(stat))
+                .map(|stat| stat.pid)
+                .collect();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if begun.elapsed() > GONE_WITHIN {
+                return Err(format!(
+                    "what the one before has left does not end: processes {left:?}"
+                ));
+            }
+            for pid in left {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            thread::sleep(LOOKS_EVERY);
         }
     }
 
@@ -187,13 +231,14 @@ fn spawn(launch: &Launch) -> io::Result<u32> {
     let (program, arguments) =
         launch.start.split_first().ok_or_else(|| io::Error::other("`start` names no program"))?;
     let log = File::options().create(true).append(true).open(&launch.log)?;
+    let output = launch.output.as_ref().map_or_else(|| log.try_clone(), File::create)?;
     let mut command = Command::new(program);
     command
         .args(arguments)
         .envs(&launch.environment)
         .current_dir(&launch.directory)
         .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
+        .stdout(output)
         .stderr(log)
         .process_group(0);
     // SAFETY: a system call that may be made between fork and exec, and allocates nothing.

@@ -21,11 +21,14 @@ pub(super) struct Diagnosis {
 
 /// The gravest of what can be said of the last seconds.
 pub(super) fn diagnose(history: &History, settings: &Watchdog) -> Option<Diagnosis> {
-    gone(history)
-        .or_else(|| silent(history, settings))
-        .or_else(|| low(history, settings))
-        .or_else(|| wrong(history))
-        .or_else(|| faulty(history, settings))
+    let found = [
+        gone(history),
+        silent(history, settings),
+        low(history, settings),
+        wrong(history),
+        faulty(history, settings),
+    ];
+    found.into_iter().flatten().min_by_key(|found| found.class)
 }
 
 /// Nothing is answered, and the port refuses.

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::RECOVERED;
-use crate::experiment::Watchdog;
+use crate::experiment::{Arrivals, Watchdog, Workload};
 use crate::record::{MergedSecond, Outcomes, ProcessSample, SystemSecond};
+use crate::statistics::median;
 use crate::system::SERVER;
 
 /// Seconds before there is a first baseline.
@@ -20,6 +21,10 @@ pub(super) struct Second {
     pub(super) second: u32,
     begun: u64,
     held_back: u64,
+    under_way: u64,
+    overdue: u64,
+    /// Clients that loaded it.
+    clients: f64,
     pub(super) outcomes: Outcomes,
     pub(super) probe: Option<Result<u64, String>>,
     /// The server, if it is ours and was there.
@@ -33,22 +38,18 @@ pub(super) struct History {
     window: usize,
     least_answers: f64,
     closed: bool,
+    /// Clients of the workload, over all agents.
+    clients: f64,
     seconds: VecDeque<Second>,
     baseline: Baseline,
-    /// Requests that were begun until the end of each of the last seconds, the deadline's length of them.
-    begun: VecDeque<u64>,
-    /// All that have ended.
-    ended: u64,
-    /// The deadline, in seconds.
-    deadline: usize,
     /// The server's resident memory when it was first seen.
     pub(super) resident_at_first: Option<u64>,
 }
 
-/// Right answers a second, of the first seconds.
+/// Right answers a second of all clients, by the first seconds.
 #[derive(Debug)]
 struct Baseline {
-    first: Vec<u64>,
+    first: Vec<f64>,
     length: usize,
     value: Option<f64>,
 }
@@ -62,6 +63,8 @@ pub(super) struct Window<'a> {
     pub(super) expected: f64,
     /// Of fewer it is not judged.
     least: f64,
+    /// How many loaded it, added up over its seconds, if it is them who are expected to ask.
+    clients: Option<f64>,
 }
 
 impl Second {
@@ -70,6 +73,9 @@ impl Second {
             second: clients.second,
             begun: clients.begun,
             held_back: clients.held_back,
+            under_way: clients.under_way,
+            overdue: clients.overdue,
+            clients: clients.clients as f64,
             outcomes: clients.outcomes,
             probe: system.probe.clone(),
             server: system.processes.get(SERVER).copied(),
@@ -84,33 +90,26 @@ impl Second {
 }
 
 impl History {
-    pub(super) fn new(settings: &Watchdog, closed: bool, deadline: Duration) -> Self {
+    pub(super) fn new(settings: &Watchdog, workload: &Workload) -> Self {
         Self {
             window: seconds(settings.window),
             least_answers: f64::from(settings.least_answers),
-            closed,
+            closed: matches!(workload.arrivals, Arrivals::Closed),
+            clients: f64::from(workload.clients.max(1)),
             seconds: VecDeque::new(),
             baseline: Baseline {
                 first: Vec::new(),
                 length: seconds(settings.baseline).max(LEAST_SECONDS),
                 value: None,
             },
-            begun: VecDeque::new(),
-            ended: 0,
-            deadline: seconds(deadline),
             resident_at_first: None,
         }
     }
 
     pub(super) fn add(&mut self, second: Second) {
-        let begun = self.begun.back().copied().unwrap_or(0) + second.begun;
-        self.begun.push_back(begun);
-        if self.begun.len() > self.deadline + 1 {
-            self.begun.pop_front();
-        }
-        self.ended += second.outcomes.total();
-        if second.begun > 0 || second.outcomes.right > 0 {
-            self.baseline.add(second.outcomes.right);
+        let part = self.part(&second);
+        if part > 0.0 && (second.begun > 0 || second.outcomes.right > 0) {
+            self.baseline.add(second.outcomes.right as f64 / part);
         }
         let resident = second.server.map(|server| server.resident);
         self.resident_at_first = self.resident_at_first.or(resident);
@@ -123,6 +122,18 @@ impl History {
     /// The last seconds are another server's.
     pub(super) fn forget(&mut self) {
         self.seconds.clear();
+    }
+
+    /// The part of the clients that loaded it in a second. Who is lost, away or done with all its requests asks nothing; an
+    /// open loop is judged by what is due instead.
+    fn part(&self, second: &Second) -> f64 {
+        if self.closed { (second.clients / self.clients).min(1.0) } else { 1.0 }
+    }
+
+    /// Right answers since that second, as far as they are remembered.
+    pub(super) fn right_since(&self, second: f64) -> u64 {
+        let since = self.seconds.iter().filter(|seen| f64::from(seen.second) >= second);
+        since.map(|seen| seen.outcomes.right).sum()
     }
 
     /// From now on no more is expected than was asked for.
@@ -145,8 +156,7 @@ impl History {
 
     /// Whether clients wait for an answer, or did in this second.
     pub(super) fn load_is_offered(&self) -> bool {
-        let begun = self.begun.back().copied().unwrap_or(0);
-        begun > self.ended || self.last().is_some_and(|last| last.begun > 0 || last.held_back > 0)
+        self.last().is_some_and(|last| last.under_way > 0 || last.begun > 0 || last.held_back > 0)
     }
 
     /// The window, if so many seconds have been seen since the server was ready.
@@ -169,7 +179,8 @@ impl History {
 
     /// The time in which there are so many answers at the baseline that chance can't make them few.
     fn seconds_of_least_answers(&self) -> usize {
-        let baseline = self.baseline().unwrap_or(f64::INFINITY);
+        let part = self.last().map_or(1.0, |last| self.part(last));
+        let baseline = self.baseline().unwrap_or(f64::INFINITY) * part;
         seconds(Duration::try_from_secs_f64(self.least_answers / baseline).unwrap_or(Duration::MAX))
     }
 
@@ -183,18 +194,18 @@ impl History {
             outcomes += second.outcomes;
             held_back += second.held_back;
         }
-        // Begun longer ago than the deadline, and not ended.
-        let due = (self.begun.len() > self.deadline).then(|| self.begun.front()).flatten();
-        let overdue = due.map_or(0, |due| due.saturating_sub(self.ended));
+        let overdue = self.last().map_or(0, |last| last.overdue);
         let asked = (outcomes.total() + overdue + held_back) as f64;
-        let usual = self.baseline().map(|baseline| baseline * count as f64);
+        let parts: f64 = seconds.iter().map(|second| self.part(second)).sum();
+        let usual = self.baseline().map(|baseline| baseline * parts);
         let expected = match usual {
             Some(usual) if self.closed => usual,
             Some(usual) => usual.min(asked),
             None => asked,
         };
         // Few are enough where no more were asked for.
-        Some(Window { seconds, outcomes, expected, least: self.least_answers / 2.0 })
+        let clients = self.closed.then_some(parts * self.clients);
+        Some(Window { seconds, outcomes, expected, least: self.least_answers / 2.0, clients })
     }
 }
 
@@ -206,12 +217,16 @@ impl Window<'_> {
 
     /// The same of one second, expecting no more of it than of the others.
     pub(super) fn is_low(&self, second: &Second, below: f64) -> bool {
-        (second.outcomes.right as f64) < below * self.expected / self.seconds.len() as f64
+        let part = match self.clients {
+            Some(clients) if clients > 0.0 => second.clients / clients,
+            _ => 1.0 / self.seconds.len() as f64,
+        };
+        (second.outcomes.right as f64) < below * self.expected * part
     }
 }
 
 impl Baseline {
-    fn add(&mut self, right: u64) {
+    fn add(&mut self, right: f64) {
         if self.first.len() == self.length {
             return;
         }
@@ -219,14 +234,7 @@ impl Baseline {
         if self.first.len() < LEAST_SECONDS {
             return;
         }
-        let mut sorted = self.first.clone();
-        sorted.sort_unstable();
-        let middle = sorted.len() / 2;
-        let median = if sorted.len().is_multiple_of(2) {
-            (sorted[middle - 1] + sorted[middle]) as f64 / 2.0
-        } else {
-            sorted[middle] as f64
-        };
+        let median = median(&mut self.first.clone()).unwrap_or(0.0);
         // A server that fails within these seconds is compared with what it did before.
         if median > self.value.unwrap_or(0.0) {
             self.value = Some(median);
@@ -236,6 +244,6 @@ impl Baseline {
 
 /// A time in whole seconds, at least one.
 pub(super) fn seconds(time: Duration) -> usize {
-    let whole = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    let whole = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
     usize::try_from(whole).unwrap_or(usize::MAX).max(1)
 }

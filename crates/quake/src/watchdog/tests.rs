@@ -1,15 +1,24 @@
 //! Seconds that were made up, and what the watchdog says of them.
 
+use std::collections::VecDeque;
+
 use super::*;
-use crate::experiment::FaultAction;
+use crate::experiment::{Arrivals, FaultAction};
 use crate::probe::NOBODY_LISTENS;
 use crate::record::{Outcomes, ProcessSample};
 
 /// A server and its clients: 8 in a closed loop, 500 right answers a second.
 struct Simulation {
     watchdog: Watchdog,
-    /// Requests of a closed loop that are under way.
-    under_way: u64,
+    /// Requests of a closed loop that are under way when it begins.
+    first: u64,
+    /// Clients that load it.
+    clients: u64,
+    /// Requests begun until the end of each second.
+    begun: VecDeque<u64>,
+    ended: u64,
+    /// In seconds.
+    deadline: usize,
     second: u32,
     said: Vec<Judgement>,
 }
@@ -57,25 +66,54 @@ fn simulate(watchdog: &str) -> Simulation {
 }
 
 fn simulate_of(watchdog: &str, workload: &str) -> Simulation {
+    let workload = match workload.starts_with("clients") {
+        true => workload.to_owned(),
+        false => format!("clients = 8\n{workload}"),
+    };
     let text = format!(
         "name = 'simulated'\nsystem = {{ name = 'it', url = 'http://127.0.0.1:1/', \
          process.server = {{ start = ['it'] }} }}\n\
-         [workload]\nclients = 8\n{workload}\n[[operation]]\nname = 'add'\n[watchdog]\n{watchdog}"
+         [workload]\n{workload}\n[[operation]]\nname = 'add'\n[watchdog]\n{watchdog}"
     );
     let experiment: Experiment = toml::from_str(&text).expect("an experiment");
-    let watchdog = Watchdog::new(&experiment).expect("its sizes are sizes");
-    let closed = matches!(experiment.workload.arrivals, Arrivals::Closed);
-    let under_way = if closed { 8 } else { 0 };
-    Simulation { watchdog, under_way, second: 0, said: Vec::new() }
+    Simulation::of(&experiment)
 }
 
 impl Simulation {
+    fn of(experiment: &Experiment) -> Self {
+        let closed = matches!(experiment.workload.arrivals, Arrivals::Closed);
+        Self {
+            watchdog: Watchdog::new(experiment).expect("its sizes are sizes"),
+            first: if closed { 8 } else { 0 },
+            clients: 8,
+            begun: VecDeque::new(),
+            ended: 0,
+            deadline: usize::try_from(experiment.workload.deadline.as_secs()).expect("it is short"),
+            second: 0,
+            said: Vec::new(),
+        }
+    }
+
+    /// What is under way after a second, and what of it longer than the deadline.
+    fn count(&mut self, clients: &MergedSecond) -> (u64, u64) {
+        let begun = self.begun.back().copied().unwrap_or(0) + clients.begun;
+        self.begun.push_back(begun);
+        self.ended += clients.outcomes.total();
+        if self.begun.len() > self.deadline + 1 {
+            self.begun.pop_front();
+        }
+        let due = (self.begun.len() > self.deadline).then(|| self.begun[0]);
+        (begun.saturating_sub(self.ended), due.map_or(0, |due| due.saturating_sub(self.ended)))
+    }
+
     fn see(&mut self, seconds: u32, seen: &Seen) -> &mut Self {
         for _ in 0..seconds {
             let mut clients = MergedSecond::new(self.second);
-            clients.begun = seen.begun + std::mem::take(&mut self.under_way);
+            clients.begun = seen.begun + std::mem::take(&mut self.first);
             clients.held_back = seen.held_back;
             clients.outcomes = seen.outcomes;
+            clients.clients = self.clients;
+            (clients.under_way, clients.overdue) = self.count(&clients);
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -181,7 +219,7 @@ fn each_class_is_said_once_within_its_time() {
         assert_eq!(failure.class, class, "{failures:?}");
         assert!(failure.since >= 20.0 && failure.since < *at, "{failures:?}");
         assert!(failure.cause.contains(cause), "{failures:?}");
-        assert!(failure.after_requests >= 10_000, "{failures:?}");
+        assert_eq!(failure.after_requests, 10_000, "until it began, not until it was said");
         let restarts = simulation.said.contains(&Judgement::Restart);
         assert_eq!(restarts, class.ends_it(), "{class:?}");
     }
@@ -307,6 +345,42 @@ fn nothing_is_invented_when_less_is_asked() {
     // And the same, when it does not answer one of them.
     bursts.see(1, &Seen { begun: 400, ..silent(0.0) }).see(9, &silent(0.0));
     assert_eq!(bursts.classes(), [FailureClass::Hang]);
+}
+
+#[test]
+fn nothing_is_invented_when_agents_are_lost_away_or_done() {
+    // Of ten agents nine are lost, one after the other; each had 50 of 500 answers.
+    let mut lost = simulate_of("", "clients = 20");
+    lost.clients = 20;
+    lost.see(20, &healthy());
+    for agents in (1..10).rev() {
+        lost.clients = 2 * agents;
+        lost.see(30, &answers(Outcomes { right: 50 * agents, ..Outcomes::default() }));
+    }
+    assert_eq!(lost.said, []);
+    // The one that is left is served a tenth of what it was.
+    lost.see(30, &answers(Outcomes { right: 5, ..Outcomes::default() }));
+    assert_eq!(lost.classes(), [FailureClass::Degraded]);
+    // All are away for a time, and the probe is answered.
+    let mut away = simulate("");
+    away.see(20, &healthy());
+    away.clients = 0;
+    away.see(20, &answers(Outcomes::default()));
+    away.clients = 8;
+    away.see(20, &healthy());
+    assert_eq!(away.said, []);
+    // It failed meanwhile.
+    away.clients = 0;
+    away.see(20, &silent(0.0));
+    assert_eq!(away.classes(), [FailureClass::Hang]);
+}
+
+#[test]
+fn the_baseline_is_that_of_all_clients_whoever_was_there() {
+    let mut half = simulate("");
+    half.clients = 4;
+    half.see(20, &answers(Outcomes { right: 250, ..Outcomes::default() }));
+    assert_eq!(half.watchdog.baseline(), Some(500.0));
 }
 
 #[test]
@@ -502,8 +576,7 @@ fn a_server_that_is_not_ours_is_neither_restarted_nor_rejuvenated() {
                 workload = { clients = 8 }\noperation = [{ name = 'add' }]\n\
                 watchdog = { restarts = 5, rejuvenate = { every = '1s' } }";
     let experiment: Experiment = toml::from_str(text).expect("an experiment");
-    let watchdog = Watchdog::new(&experiment).expect("it has no sizes");
-    let mut simulation = Simulation { watchdog, under_way: 8, second: 0, said: Vec::new() };
+    let mut simulation = Simulation::of(&experiment);
     simulation.see(20, &healthy()).see(2, &refusing());
     assert_eq!(simulation.classes(), [FailureClass::Crash]);
     assert!(matches!(simulation.said.last(), Some(Judgement::Decided(_))));

@@ -16,7 +16,10 @@ const THINKS: Duration = Duration::from_millis(20);
 
 /// Clients under way; they end when this is dropped.
 pub(crate) struct Clients {
+    count: u32,
     seen: Arc<Mutex<(u64, Outcomes)>>,
+    /// Begun and not ended.
+    under_way: Mutex<u64>,
     _tasks: JoinSet<()>,
 }
 
@@ -27,14 +30,17 @@ impl Clients {
         for _ in 0..count {
             tasks.spawn(client(server, Arc::clone(&seen)));
         }
-        Self { seen, _tasks: tasks }
+        Self { count, seen, under_way: Mutex::default(), _tasks: tasks }
     }
 
     /// What was seen since the last time.
     pub(crate) fn second(&self, second: u32) -> MergedSecond {
         let (begun, outcomes) = std::mem::take(&mut *self.seen.lock().unwrap());
         let mut merged = MergedSecond::new(second);
+        let mut under_way = self.under_way.lock().unwrap();
+        *under_way = (*under_way + begun).saturating_sub(outcomes.total());
         (merged.begun, merged.outcomes) = (begun, outcomes);
+        (merged.clients, merged.under_way) = (self.count.into(), *under_way);
         merged
     }
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
-use crate::helpers;
+use crate::subprocesses;
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture/server.py");
 
@@ -47,7 +47,8 @@ impl Bed {
         let (happenings, happened) = mpsc::unbounded_channel();
         let probe = Probe::new(alive(address), Duration::from_secs(2));
         let system =
-            SystemUnderTest::new(system, directory.path(), &helpers(), probe, happenings).unwrap();
+            SystemUnderTest::new(system, directory.path(), &subprocesses(), probe, happenings)
+                .unwrap();
         Self { system: Arc::new(system), address, happened, directory }
     }
 

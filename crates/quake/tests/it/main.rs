@@ -13,19 +13,19 @@ mod watchdog;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fishplate_quake::helper::{self, Helper};
+use fishplate_quake::subprocess::{self, SubprocessCommand};
 
-/// A helper is this binary again, with the words that reach [`helper`].
-pub(crate) fn helpers() -> Helper {
+/// A subprocess is this binary again, with the words that reach [`subprocess`].
+pub(crate) fn subprocesses() -> SubprocessCommand {
     let own = std::env::current_exe().unwrap().display().to_string();
-    let words = ["--exact", "helper", "--ignored", "--nocapture", "--test-threads=1"];
-    Helper::new([own].into_iter().chain(words.map(str::to_owned)).collect())
+    let words = ["--exact", "subprocess", "--ignored", "--nocapture", "--test-threads=1"];
+    SubprocessCommand::new([own].into_iter().chain(words.map(str::to_owned)).collect())
 }
 
 #[test]
 #[ignore = "what other tests start"]
-fn helper() {
-    helper::run();
+fn subprocess() {
+    subprocess::run();
 }
 
 /// Waits until something is so.

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::skipped::skipped;
 use crate::system::{child, place};
-use crate::{helpers, lives, wait_until};
+use crate::{lives, subprocesses, wait_until};
 
 /// One that applies a stress in a process of its own, which can be killed.
 struct Injector {
@@ -44,7 +44,7 @@ async fn injector() {
     };
     tokio::select! {
         () = async {
-            apply(&stress, 1, &helpers(), &happenings).await;
+            apply(&stress, 1, &subprocesses(), &happenings).await;
             drop(happenings);
             std::future::pending::<()>().await;
         } => {}

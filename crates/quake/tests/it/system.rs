@@ -10,10 +10,18 @@ use fishplate_quake::system::{SERVER, SystemError};
 
 use crate::fixture::{Bed, free_address};
 use crate::skipped::skipped;
-use crate::{lives, number_in, wait_until};
+use crate::{lives, number_in, subprocesses, wait_until};
 
 /// Where a test's own agent works.
 const PLACE: &str = "FISHPLATE_TEST_PLACE";
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Runs the configuring program; in words, why it came to nothing.
+async fn configured(bed: &Bed, within: Duration) -> Result<(), String> {
+    let configured = bed.system.configure(&subprocesses(), within).await;
+    configured.map_err(|error| std::error::Error::source(&error).unwrap().to_string())
+}
 
 /// A shell script as the only process.
 fn script(script: &str) -> Bed {
@@ -63,14 +71,17 @@ async fn what_goes_wrong_at_the_start_is_said() {
     let none = none.system.start().await.unwrap_err().to_string();
     assert!(none.contains("process.server") && none.contains("/no/such/program"), "{none}");
     let bed = Bed::new(free_address(), "configure = ['sh', '-c', 'echo no room >&2; exit 4']");
-    let unconfigured = bed.system.configure().await.unwrap_err().to_string();
+    let unconfigured = configured(&bed, MINUTE).await.unwrap_err();
     assert!(
         unconfigured.contains("exit status: 4") && unconfigured.ends_with("no room"),
         "{unconfigured}"
     );
     let bed = Bed::new(free_address(), "configure = ['sh', '-c', 'pwd > here']");
-    bed.system.configure().await.unwrap();
+    configured(&bed, MINUTE).await.unwrap();
     assert!(bed.directory.path().join("here").exists());
+    let bed = Bed::new(free_address(), "configure = ['/no/such/program']");
+    let none = configured(&bed, MINUTE).await.unwrap_err();
+    assert!(none.contains("cannot start /no/such/program"), "{none}");
     let unknown = bed.system.signal("database", 9).await.unwrap_err().to_string();
     assert!(unknown.contains("database"), "{unknown}");
 }
@@ -100,6 +111,48 @@ async fn what_has_left_outlives_a_restart_and_not_the_agent() {
     drop(bed.system);
     wait_until("it is gone", || !lives(first));
     drop(directory);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_a_process_that_crashed_are_gone_before_it_is_started_again() {
+    for (setting, setsid, stays) in [
+        ("", "", false),
+        ("", "setsid", true),
+        ("restart_ends = 'group', ", "setsid", true),
+        ("restart_ends = 'tree', ", "setsid", false),
+    ] {
+        // The process itself ends once its worker is there.
+        let start = format!(
+            "{setsid} sh -c 'echo $$ > {{directory}}/worker; exec sleep 1000' & \
+             while ! test -s {{directory}}/worker; do sleep 0.01; done; exit 3"
+        );
+        let process = format!("process.server = {{ {setting}start = ['sh', '-c', \"{start}\"] }}");
+        let bed = Bed::new(free_address(), &process);
+        let file = bed.directory.path().join("worker");
+        bed.system.start().await.unwrap_err();
+        let worker = number_in(&file);
+        assert!(lives(worker), "{process}");
+        fs::remove_file(&file).unwrap();
+        bed.system.restart(Some(SERVER)).await.unwrap_err();
+        assert_ne!(number_in(&file), worker);
+        assert_eq!(lives(worker), stays, "{process}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuring_program_is_ended_with_all_that_it_started_when_its_time_is_over() {
+    let script = "sleep 1000 & echo $! > {directory}/child; wait";
+    let bed = Bed::new(free_address(), &format!("configure = ['sh', '-c', '{script}']"));
+    let child = async {
+        let file = bed.directory.path().join("child");
+        let child = tokio::task::spawn_blocking(move || number_in(&file)).await.unwrap();
+        assert!(lives(child));
+        child
+    };
+    let (error, child) = tokio::join!(configured(&bed, Duration::from_secs(2)), child);
+    let error = error.unwrap_err();
+    assert!(error.contains("had not ended after 2s (limits.configure)"), "{error}");
+    wait_until("its child is gone", || !lives(child));
 }
 
 /// A control group with 32 MiB of memory; it goes when it is empty.
@@ -158,6 +211,17 @@ async fn agent() {
     std::future::pending::<()>().await;
 }
 
+/// An agent in a process of its own, whose configuring program does not end.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "what another test starts, and kills"]
+async fn configuring_agent() {
+    let place = place();
+    let script =
+        format!("sleep 1000 & echo $! > {0}/server; echo $$ > {0}/left; wait", place.display());
+    let bed = Bed::new(free_address(), &format!("configure = ['sh', '-c', '{script}']"));
+    let _ = configured(&bed, MINUTE).await;
+}
+
 /// Runs a test of this binary, which is ignored otherwise, in a process of its own.
 pub(crate) fn child(test: &str, place: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -172,11 +236,13 @@ pub(crate) fn place() -> PathBuf {
 
 #[test]
 fn an_agent_that_is_killed_leaves_nothing_behind() {
-    let place = tempfile::tempdir().unwrap();
-    let mut agent = child("system::agent", place.path());
-    let pids = ["server", "left"].map(|name| number_in(&place.path().join(name)));
-    assert!(pids.into_iter().all(lives));
-    agent.kill().unwrap();
-    agent.wait().unwrap();
-    wait_until("all are gone", || !pids.into_iter().any(lives));
+    for test in ["system::agent", "system::configuring_agent"] {
+        let place = tempfile::tempdir().unwrap();
+        let mut agent = child(test, place.path());
+        let pids = ["server", "left"].map(|name| number_in(&place.path().join(name)));
+        assert!(pids.into_iter().all(lives));
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        wait_until("all are gone", || !pids.into_iter().any(lives));
+    }
 }

@@ -41,7 +41,7 @@ pub(super) fn run(args: AgentArgs) -> Result<ExitCode> {
         token: Token::read(&args.token_file)?,
         role: if args.system { Role::System } else { Role::Client },
         directory: args.directory.unwrap_or_else(|| temporary.path().to_owned()),
-        helper: super::program("helper")?,
+        subprocess: super::program("subprocess")?,
     };
     run_interruptible(&[], async { Ok(agent::join(&settings).await?) })?;
     Ok(ExitCode::SUCCESS)

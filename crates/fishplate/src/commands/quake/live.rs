@@ -1,8 +1,11 @@
 //! The picture of a cell while it runs: drawn over itself on a terminal, else plain lines. On standard error.
 
+use std::time::Duration;
+
 use console::Term;
+use fishplate_formats::units::rounded_time;
 use fishplate_quake::live::Live;
-use fishplate_quake::manager::Observer;
+use fishplate_quake::management::Observer;
 use fishplate_quake::record::{
     Cell, CellDirectory, CellOutcome, Event, MergedSecond, SystemSecond,
 };
@@ -48,6 +51,17 @@ impl Picture {
 }
 
 impl Observer for Picture {
+    fn complete(&mut self, cells: usize) {
+        self.note(&format!(
+            "nothing is run: all cells ({cells}) are complete there; for a new run name another directory (--report)"
+        ));
+    }
+
+    fn waits(&mut self, what: &str, at_most: Duration) {
+        let millis = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX);
+        self.note(&format!("waiting for {what}, at most {}", rounded_time(millis)));
+    }
+
     fn begins(&mut self, cell: &Cell, number: usize, of: usize) {
         let values: Vec<String> =
             cell.values.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use fishplate_quake::agent::token::Token;
 use fishplate_quake::experiment::Experiment;
-use fishplate_quake::manager::fleet::FleetSettings;
-use fishplate_quake::manager::{self, Observer, RunSettings};
+use fishplate_quake::management::fleet::FleetSettings;
+use fishplate_quake::management::{self, Observer, RunSettings};
 use fishplate_quake::record::RunDirectory;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -32,7 +32,8 @@ const LOOPBACK: &str = "127.0.0.1:0";
 ///
 /// Each cell (a configuration of the system, once) is configured, started, loaded, disturbed, watched and judged. What was seen
 /// goes into a directory with report.html, results.csv and results.json. Cells that are complete there
-/// are not run again: after Ctrl-C, or a power cut, the same command goes on.
+/// are not run again: after Ctrl-C, or a power cut, the same command goes on. If the experiment, or a file that it names, is no
+/// longer what that directory was begun with, another one is needed.
 ///
 /// It ends with 0 if all cells are complete and no system failed by itself or uses something up, and with 10 if one did.
 #[derive(Debug, clap::Args)]
@@ -84,6 +85,8 @@ pub(super) fn run(args: RunArgs, output: Output) -> Result<ExitCode> {
     let path = path.unwrap_or_else(|| format!("{}.quake", file_name(&experiment.name)).into());
     let path = std::path::absolute(path)?;
     let directory = RunDirectory::create(&path, &text)?;
+    let inputs = experiment.inputs().context("cannot read a file that the experiment names")?;
+    directory.keep_inputs(&inputs)?;
     let local_clients = args.agents.unwrap_or(u32::from(args.remote_agents == 0));
     if local_clients + args.remote_agents == 0 {
         let reason =
@@ -106,7 +109,7 @@ pub(super) fn run(args: RunArgs, output: Output) -> Result<ExitCode> {
             true => Box::new(Nobody),
             false => Box::new(Picture::new()),
         };
-        Ok(manager::run(&experiment, settings, &mut *observer, stop).await?)
+        Ok(management::run(&experiment, settings, &mut *observer, stop).await?)
     })?;
     let is_bad = report::show(&path, output)?;
     if end.interrupted {

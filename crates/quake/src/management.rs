@@ -2,13 +2,13 @@
 //! cell after cell, and brings together what they saw.
 //!
 //! - [`fleet`]: which agents, on which hosts; `agents`, `local`: how they are reached and started
-//! - `cell`: one cell, from its configuration to its outcome
+//! - `benchmark_run`: one cell, once, from its configuration to its outcome
 //! - `dialogue`: what agents are asked, and answer
 //! - `progress`, `seconds`: how far a load is; what all saw of a second
 //! - `files`: what agents send to be kept
 
 mod agents;
-mod cell;
+mod benchmark_run;
 mod dialogue;
 mod files;
 pub mod fleet;
@@ -24,13 +24,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use self::cell::CellRun;
+use self::benchmark_run::BenchmarkRun;
 use self::fleet::{Fleet, FleetSettings};
 use crate::agent::in_words;
 use crate::experiment::Experiment;
 use crate::record::{
     Cell, CellDirectory, CellOutcome, Event, MergedSecond, RecordError, RunDirectory, SystemSecond,
 };
+
+/// Who looks on is told what is waited for when that takes longer than this.
+const WAITS_QUIETLY: Duration = Duration::from_secs(1);
 
 /// What is to be run, and with whom.
 #[derive(Debug)]
@@ -47,6 +50,10 @@ pub struct RunSettings {
 pub trait Observer {
     /// Agents can dial there.
     fn listening(&mut self, _address: SocketAddr) {}
+    /// Nothing is run: so many cells are asked for, and all are complete.
+    fn complete(&mut self, _cells: usize) {}
+    /// Nothing happens for some time, because this is waited for, for so long at most.
+    fn waits(&mut self, _what: &str, _at_most: Duration) {}
     /// A cell begins, the `number`th of so many that are run now.
     fn begins(&mut self, _cell: &Cell, _number: usize, _of: usize) {}
     /// The load of a second, and what was seen of the system.
@@ -130,9 +137,11 @@ pub async fn run(
     observer: &mut dyn Observer,
     mut stop: watch::Receiver<bool>,
 ) -> Result<RunEnd, RunError> {
-    let cells = chosen(experiment, &settings)?;
     let mut end = RunEnd { failed: Vec::new(), interrupted: false };
+    let _alone = settings.directory.lock()?;
+    let (cells, complete) = chosen(experiment, &settings)?;
     if cells.is_empty() {
+        observer.complete(complete);
         return Ok(end);
     }
     let directory = settings.directory;
@@ -141,7 +150,7 @@ pub async fn run(
     let of = cells.len();
     for (number, cell) in (1..).zip(&cells) {
         let complete = tokio::select! {
-            complete = fleet.complete() => complete,
+            complete = fleet.complete(observer) => complete,
             _ = stop.wait_for(|stop| *stop) => Ok(()),
         };
         if let Err(error) = complete {
@@ -155,7 +164,7 @@ pub async fn run(
         let place = directory.cell(&cell.name(), cell.repetition);
         let ended = match experiment.of_cell(cell) {
             Ok(experiment) => {
-                match CellRun::new((&experiment, cell, &place), &mut fleet, observer) {
+                match BenchmarkRun::new((&experiment, cell, &place), &mut fleet, observer) {
                     Ok(run) => run.run(&mut stop).await,
                     Err(error) => Err(error),
                 }
@@ -174,8 +183,8 @@ pub async fn run(
     Ok(end)
 }
 
-/// The cells that are asked for and not complete.
-fn chosen(experiment: &Experiment, settings: &RunSettings) -> Result<Vec<Cell>, RunError> {
+/// The cells that are asked for and not complete; how many are.
+fn chosen(experiment: &Experiment, settings: &RunSettings) -> Result<(Vec<Cell>, usize), RunError> {
     let all = experiment.cells();
     for name in &settings.cells {
         if !all.iter().any(|cell| cell.name() == *name) {
@@ -188,5 +197,6 @@ fn chosen(experiment: &Experiment, settings: &RunSettings) -> Result<Vec<Cell>, 
         |cell: &Cell| settings.cells.is_empty() || settings.cells.contains(&cell.name());
     let complete =
         |cell: &Cell| settings.directory.cell(&cell.name(), cell.repetition).is_complete();
-    Ok(all.into_iter().filter(|cell| asked_for(cell) && !complete(cell)).collect())
+    let (done, left): (Vec<Cell>, _) = all.into_iter().filter(asked_for).partition(complete);
+    Ok((left, done.len()))
 }

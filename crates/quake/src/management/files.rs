@@ -11,8 +11,6 @@ use crate::agent::message::FileKind;
 use crate::experiment::Experiment;
 use crate::record::CellDirectory;
 
-/// Bytes of a file that an agent sends.
-const FILE_LIMIT: u64 = 64 << 30;
 /// What the audit's program wrote.
 pub(super) const AUDIT: &str = "audit";
 
@@ -20,11 +18,13 @@ pub(super) const AUDIT: &str = "audit";
 #[derive(Debug)]
 pub(super) struct ReceivedFiles {
     open: BTreeMap<PathBuf, (BufWriter<File>, u64)>,
+    /// Bytes that one may have.
+    most: u64,
 }
 
 impl ReceivedFiles {
-    pub(super) fn new() -> Self {
-        Self { open: BTreeMap::new() }
+    pub(super) fn new(most: u64) -> Self {
+        Self { open: BTreeMap::new(), most }
     }
 
     /// Adds a part.
@@ -38,8 +38,10 @@ impl ReceivedFiles {
         }
         let (file, length) = self.open.get_mut(path).expect("it was put there");
         *length += files::receive(bytes, file)?;
-        if *length > FILE_LIMIT {
-            let what = format!("{} has more than {FILE_LIMIT} bytes", path.display());
+        if *length > self.most {
+            let most = self.most;
+            let what =
+                format!("{} has more than {most} bytes (limits.requests_size)", path.display());
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
         Ok(())

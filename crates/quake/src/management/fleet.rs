@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 
-use super::RunError;
 use super::agents::{AgentId, Incoming, JoinedAgent, Listener};
 use super::local::LocalAgent;
+use super::{Observer, RunError, WAITS_QUIETLY};
 use crate::agent::Role;
 use crate::agent::clock::Clocks;
 use crate::agent::message::{AgentMessage, ManagerMessage};
@@ -100,8 +100,9 @@ impl Fleet {
     }
 
     /// Starts and waits for agents until none is missing.
-    pub(super) async fn complete(&mut self) -> Result<(), RunError> {
-        let deadline = Instant::now() + self.settings.join_within;
+    pub(super) async fn complete(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
+        let (began, within) = (Instant::now(), self.settings.join_within);
+        let (deadline, mut told) = (began + within, false);
         self.local.retain_mut(|agent| agent.ended().is_none());
         let missing = self.missing(Role::Client);
         let remote = self.settings.remote_clients.min(missing);
@@ -124,8 +125,17 @@ impl Fleet {
                 return Err(RunError::LocalAgentEnded { status, log });
             }
             if Instant::now() >= deadline {
-                let (count, within) = (self.missing(role), self.settings.join_within);
+                let count = self.missing(role);
                 return Err(RunError::AgentsMissing { role: role.name(), count, within });
+            }
+            if !told && began.elapsed() > WAITS_QUIETLY {
+                told = true;
+                let (clients, system) = (self.missing(Role::Client), self.missing(Role::System));
+                let what = format!(
+                    "agents to join at {}: {clients} of clients, {system} of the system",
+                    self.address()
+                );
+                observer.waits(&what, within);
             }
             if let Ok(Some(incoming)) = timeout(LOOKS_EVERY, self.listener.incoming.recv()).await {
                 self.take(incoming);

@@ -1,11 +1,10 @@
 //! The seconds of all agents, brought together: one after the other, each once all have told of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::record::{LoadSecond, MergedSecond, SystemSecond};
 
-/// How much later than its end a second may be told, in seconds; then it is judged without who has not told.
-const LATEST: u32 = 3;
 /// Agents do not tell the future; clocks differ by less than this, in seconds.
 const EARLIEST: u32 = 2;
 
@@ -18,16 +17,31 @@ pub(super) struct Seconds {
     system: BTreeMap<u32, SystemSecond>,
     /// Client agents that still tell.
     telling: BTreeSet<u32>,
+    /// How much later than its end a second may be told, in seconds; then it is judged without who has not told.
+    late: f64,
 }
 
 impl Seconds {
     /// None yet, of so many client agents.
-    pub(super) fn new(agents: u32) -> Self {
+    pub(super) fn new(agents: u32, late: Duration) -> Self {
         Self {
             next: 0,
             load: BTreeMap::new(),
             system: BTreeMap::new(),
             telling: (0..agents).collect(),
+            late: late.as_secs_f64(),
+        }
+    }
+
+    /// Whether an agent can tell this now; why it can't.
+    pub(super) fn expects(&self, second: &LoadSecond, now: f64) -> Result<(), String> {
+        if f64::from(second.second) > now + f64::from(EARLIEST) {
+            return Err(format!("it is told {now:.1} s after the start"));
+        }
+        let told = self.load.get(&second.second);
+        match told.is_some_and(|told| told.agents.contains(&second.agent)) {
+            true => Err("it was told before".to_owned()),
+            false => Ok(()),
         }
     }
 
@@ -77,7 +91,7 @@ impl Seconds {
                 && self.system.contains_key(&second)
                 && now >= f64::from(second + 1)
         };
-        (all_told || now >= f64::from(second + 1 + LATEST)).then(|| {
+        (all_told || now >= f64::from(second + 1) + self.late).then(|| {
             self.next += 1;
             let load = self.load.remove(&second).unwrap_or_else(|| MergedSecond::new(second));
             let unseen = || SystemSecond { second, ..SystemSecond::default() };
@@ -100,9 +114,12 @@ mod tests {
 
     #[test]
     fn a_second_is_judged_when_all_have_told_of_it() {
-        let mut seconds = Seconds::new(2);
+        let mut seconds = Seconds::new(2, Duration::from_secs(3));
         assert!(seconds.load(&load(0, 0), 1.1) && seconds.system(system(0), 1.1));
         assert!(seconds.take(1.2).is_none(), "agent 1 has not told");
+        assert!(seconds.expects(&load(1, 0), 1.3).is_ok());
+        assert!(seconds.expects(&load(0, 0), 1.3).is_err_and(|why| why.contains("told before")));
+        assert!(seconds.expects(&load(1, 9), 1.3).is_err_and(|why| why.contains("1.3 s after")));
         assert!(seconds.load(&load(1, 0), 1.3));
         let (merged, seen) = seconds.take(1.3).expect("all have told");
         assert_eq!((merged.second, merged.begun, seen.connections), (0, 2, 5));
@@ -112,7 +129,7 @@ mod tests {
 
     #[test]
     fn who_is_late_or_gone_is_not_waited_for() {
-        let mut seconds = Seconds::new(2);
+        let mut seconds = Seconds::new(2, Duration::from_secs(3));
         assert!(seconds.load(&load(0, 0), 1.1) && seconds.system(system(0), 1.1));
         assert!(seconds.take(3.9).is_none());
         assert_eq!(seconds.take(4.1).expect("too late").0.begun, 1);

@@ -1,5 +1,9 @@
 //! One cell, once: the system is configured and started, loaded from a common start on, watched, and ended; and what it
 //! came to.
+//!
+//! - `warm_up`: the load before the common start
+
+mod warm_up;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,23 +13,24 @@ use std::time::{Duration, Instant};
 
 use fishplate_formats::units::NotASize;
 use tokio::sync::watch;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, sleep_until, timeout};
 
-use super::Observer;
+use self::warm_up::WarmUp;
 use super::dialogue::Dialogue;
 use super::files::{AUDIT, ReceivedFiles, place, requests};
 use super::fleet::{Fleet, Said, Speaker};
 use super::progress::Progress;
+use super::{Observer, WAITS_QUIETLY};
 use crate::agent::in_words;
 use crate::agent::message::{
     AgentMessage, Disturbance, FileKind, LoadCommand, SystemAnswer, SystemCommand,
 };
-use crate::audit::{AuditError, ClientView};
+use crate::audit::{AuditError, ClientView, UnloggedRequests};
 use crate::experiment::{Audit, Experiment, SweepError};
 use crate::load::{EndedBy, LoadPlan, PlanError};
 use crate::record::{
-    AuditOutcome, Cell, CellDirectory, CellOutcome, CellWriter, Event, Happening, LoadSecond,
-    RecordError,
+    AuditOutcome, Cell, CellDirectory, CellOutcome, CellWriter, Event, Failure, Happening,
+    LoadSecond, Outcomes, RecordError,
 };
 use crate::system::SERVER;
 use crate::watchdog::{Judgement, Watchdog};
@@ -36,16 +41,10 @@ const LEAD: Duration = Duration::from_millis(500);
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Between two tries to have a WSDL of a server that has just been started.
 const PLANS_EVERY: Duration = Duration::from_millis(100);
-/// How long the system may take to end beyond what its processes are allowed.
-const STOPS_WITHIN: Duration = Duration::from_secs(30);
-/// How much longer than its deadline a load may take to end when it is told to, its log included.
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How long the audit's program may take.
-const AUDITS_WITHIN: Duration = Duration::from_secs(600);
 
 /// Why a cell came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CellError {
+pub(super) enum BenchmarkRunError {
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error("lost: {0}")]
@@ -66,12 +65,16 @@ pub(super) enum CellError {
     File(#[from] io::Error),
     #[error("an agent does not say what its clock shows")]
     NoClock,
+    #[error(
+        "the warm-up had not ended after {within:?} (limits.warm_up), with {right} right answers: fewer requests, or longer"
+    )]
+    WarmUp { within: Duration, right: u64 },
     #[error("interrupted")]
     Interrupted,
 }
 
-/// A cell that is run.
-pub(super) struct CellRun<'r> {
+/// A run of the benchmark (paper: benchmark run): a cell, once.
+pub(super) struct BenchmarkRun<'r> {
     experiment: &'r Experiment,
     cell: &'r Cell,
     directory: &'r CellDirectory,
@@ -86,24 +89,24 @@ pub(super) struct CellRun<'r> {
     files: ReceivedFiles,
 }
 
-impl<'r> CellRun<'r> {
+impl<'r> BenchmarkRun<'r> {
     /// Nothing has begun but its record.
     pub(super) fn new(
         (experiment, cell, directory): (&'r Experiment, &'r Cell, &'r CellDirectory),
         fleet: &'r mut Fleet,
         observer: &'r mut dyn Observer,
-    ) -> Result<Self, CellError> {
+    ) -> Result<Self, BenchmarkRunError> {
         Ok(Self {
             experiment,
             cell,
             directory,
-            agents: Dialogue::new(fleet),
+            agents: Dialogue::new(fleet, experiment.limits.agent_answer),
             observer,
             writer: directory.begin(cell)?,
             watchdog: Watchdog::new(experiment)?,
             start: None,
             early: Vec::new(),
-            files: ReceivedFiles::new(),
+            files: ReceivedFiles::new(experiment.limits.requests_size),
         })
     }
 
@@ -111,10 +114,10 @@ impl<'r> CellRun<'r> {
     pub(super) async fn run(
         mut self,
         stop: &mut watch::Receiver<bool>,
-    ) -> Result<CellOutcome, CellError> {
+    ) -> Result<CellOutcome, BenchmarkRunError> {
         let outcome = tokio::select! {
             outcome = self.whole() => outcome,
-            _ = stop.wait_for(|stop| *stop) => Err(CellError::Interrupted),
+            _ = stop.wait_for(|stop| *stop) => Err(BenchmarkRunError::Interrupted),
         };
         self.agents.tell_clients(|_| LoadCommand::Stop);
         let stopped = self.stop().await;
@@ -124,42 +127,52 @@ impl<'r> CellRun<'r> {
         Ok(outcome)
     }
 
-    async fn whole(&mut self) -> Result<CellOutcome, CellError> {
+    async fn whole(&mut self) -> Result<CellOutcome, BenchmarkRunError> {
         let values = self.configure().await?;
         let plan = self.begin(&values).await?;
         let warmed = match plan.warm_up() {
-            Some(warm_up) => self.warm_up(&warm_up).await?,
-            None => 0,
+            Some(warm_up) => match self.warm_up(&warm_up).await? {
+                WarmUp::Ended(made) => made,
+                WarmUp::Failed(outcome) => return Ok(*outcome),
+            },
+            None => UnloggedRequests::default(),
         };
         self.agents.prepare(&plan, self.experiment.audit.is_some()).await?;
         self.start().await?;
-        let environment = self.agents.fleet.environment();
-        let offsets = self.agents.fleet.all().filter_map(super::agents::JoinedAgent::offset);
-        let clocks = offsets.map(super::super::agent::clock::ClockOffset::seconds).collect();
-        let mut progress = Progress::new(self.agents.fleet.client_count());
+        let mut outcome = self.outcome();
+        let late = self.experiment.limits.agent_late;
+        let mut progress = Progress::new(self.agents.fleet.client_count(), late);
         self.follow(&mut progress).await?;
-        let seconds = progress.length(self.now());
-        let mut ended = progress.words();
-        let mut audited = None;
+        outcome.seconds = progress.length(self.now());
+        outcome.ended = progress.words();
         if let Some(audit) = &self.experiment.audit {
             match self.audit(audit, &values, warmed).await? {
-                Ok(outcome) => audited = Some(outcome),
-                Err(why) => ended.push_str(&format!("; no audit was possible: {why}")),
+                Ok(audited) => outcome.audit = Some(audited),
+                Err(why) => outcome.ended.push_str(&format!("; no audit was possible: {why}")),
             }
         }
-        Ok(CellOutcome {
-            ended,
-            seconds,
-            outcomes: progress.outcomes,
-            baseline: self.watchdog.baseline().unwrap_or(0.0),
-            audit: audited,
-            environment,
+        outcome.outcomes = progress.outcomes;
+        outcome.baseline = self.watchdog.baseline().unwrap_or(0.0);
+        Ok(outcome)
+    }
+
+    /// An outcome of which nothing is known yet but where it is measured.
+    fn outcome(&self) -> CellOutcome {
+        let offsets = self.agents.fleet.all().filter_map(super::agents::JoinedAgent::offset);
+        let clocks = offsets.map(super::super::agent::clock::ClockOffset::seconds).collect();
+        CellOutcome {
+            ended: String::new(),
+            seconds: 0.0,
+            outcomes: Outcomes::default(),
+            baseline: 0.0,
+            audit: None,
+            environment: self.agents.fleet.environment(),
             clocks,
-        })
+        }
     }
 
     /// Has the system configured; what stands for words in braces.
-    async fn configure(&mut self) -> Result<BTreeMap<String, String>, CellError> {
+    async fn configure(&mut self) -> Result<BTreeMap<String, String>, BenchmarkRunError> {
         let words = self.experiment.ports();
         let mut values = self.cell.values.clone();
         values.insert("here".to_owned(), self.experiment.here.display().to_string());
@@ -173,73 +186,109 @@ impl<'r> CellRun<'r> {
             values: values.clone(),
             directory: local.then(|| self.directory.path().to_owned()),
             hang_after: self.experiment.watchdog.hang_after,
+            limits: Box::new(self.experiment.limits.clone()),
         })?;
-        if let SystemAnswer::Directory(directory) = self.agents.answer(configure).await? {
+        let within = self.experiment.limits.configure;
+        let what = "system.configure to end";
+        if let SystemAnswer::Directory(directory) = self.wait(configure, what, within).await? {
             values.insert("directory".to_owned(), directory.display().to_string());
         }
         Ok(values)
     }
 
     /// Has it started; the load, once it answers the load's requests.
-    async fn begin(&mut self, values: &BTreeMap<String, String>) -> Result<LoadPlan, CellError> {
+    async fn begin(
+        &mut self,
+        values: &BTreeMap<String, String>,
+    ) -> Result<LoadPlan, BenchmarkRunError> {
         let start = self.agents.order(SystemCommand::Start)?;
+        let (began, within) = (Instant::now(), self.experiment.system.ready_within);
+        let (mut told, mut started, mut why) = (false, false, String::new());
+        let experiment = self.experiment;
         let plan = loop {
-            let error = match LoadPlan::prepare(self.experiment, values).await {
+            let preparing = LoadPlan::prepare(experiment, values);
+            tokio::pin!(preparing);
+            let prepared = loop {
+                tokio::select! {
+                    prepared = &mut preparing => break prepared,
+                    () = sleep_until((began + WAITS_QUIETLY).into()), if !told => {
+                        told = true;
+                        self.observer.waits(&format!("the WSDL of the system{why}"), within);
+                    }
+                }
+            };
+            let error = match prepared {
                 Ok(plan) => break plan,
                 Err(error) => error,
             };
-            if !error.is_transient() {
+            why = format!(" ({})", in_words(&error));
+            if !error.is_transient() || (started && began.elapsed() > within) {
                 return Err(error.into());
             }
             // A server that has just been started gives no WSDL yet. If it never does, it is not ready in time.
+            if started {
+                sleep(PLANS_EVERY).await;
+                continue;
+            }
             match timeout(PLANS_EVERY, self.agents.answer(start)).await {
                 Err(_) => {}
-                Ok(Err(CellError::System(said))) => {
-                    return Err(CellError::System(format!("{said}; {}", in_words(&error))));
+                Ok(Err(BenchmarkRunError::System(said))) => {
+                    return Err(BenchmarkRunError::System(format!("{said}; {}", in_words(&error))));
                 }
-                Ok(ended) => ended.map(drop)?,
+                // By a path that is answered before there is a WSDL.
+                Ok(ended) => started = ended.map(|_| true)?,
             }
         };
         self.agents.ask(SystemCommand::Ask(Box::new(plan.clone()))).await?;
-        self.agents.answer(start).await?;
+        if !started {
+            let what = format!("the first right answer of {}", plan.operations[0].url);
+            self.wait(start, &what, within.saturating_sub(began.elapsed())).await?;
+        }
         Ok(plan)
     }
 
-    /// A load before the clock starts, of which nothing is counted: how many answers were right.
-    async fn warm_up(&mut self, plan: &LoadPlan) -> Result<u64, CellError> {
-        self.agents.prepare(plan, false).await?;
-        self.agents.start(self.agents.fleet.clocks.now().steady)?;
-        let (mut going, mut right) = (self.agents.fleet.client_count(), 0);
-        while going > 0 {
-            match self.agents.next().await {
-                Said::Message(Speaker::Client(agent), AgentMessage::LoadEnded(ended)) => {
-                    right += ended.map_err(|said| CellError::Load { agent, said })?.outcomes.right;
-                    going -= 1;
-                }
-                Said::Message(Speaker::System, AgentMessage::Event { at, what }) => {
-                    self.early.push((self.ours(at), what));
-                }
-                Said::Message(..) => {}
-                Said::Lost(_, why) => return Err(CellError::AgentLost(why)),
+    /// What a command comes to that may take so long; who looks on is told what is waited for.
+    async fn wait(
+        &mut self,
+        command: u64,
+        what: &str,
+        at_most: Duration,
+    ) -> Result<SystemAnswer, BenchmarkRunError> {
+        match timeout(WAITS_QUIETLY, self.agents.answer(command)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.observer.waits(what, at_most);
+                self.agents.answer(command).await
             }
         }
-        Ok(right)
     }
 
-    /// Has all begin together.
-    async fn start(&mut self) -> Result<(), CellError> {
-        let clocks = self.agents.fleet.clocks;
-        let start = clocks.steady(Instant::now() + LEAD);
-        self.start = Some(start);
+    /// Has all begin together: when, by our steady clock.
+    async fn begin_load(&mut self, disturbance: Disturbance) -> Result<i64, BenchmarkRunError> {
+        let start = self.agents.fleet.clocks.steady(Instant::now() + LEAD);
         self.agents.start(start)?;
         let system = self.agents.fleet.system().and_then(super::agents::JoinedAgent::offset);
+        let at = system.ok_or(BenchmarkRunError::NoClock)?.theirs(start);
+        self.agents.ask(SystemCommand::Watch(at, Box::new(disturbance))).await?;
+        // What was told before is of the warm-up.
+        self.agents.forget_seconds();
+        Ok(start)
+    }
+
+    /// Begins the load that counts.
+    async fn start(&mut self) -> Result<(), BenchmarkRunError> {
         let disturbance = Disturbance {
             faults: self.experiment.faults.clone(),
             stress: self.experiment.stress.clone(),
             seed: self.experiment.seed,
         };
-        let at = system.ok_or(CellError::NoClock)?.theirs(start);
-        self.agents.ask(SystemCommand::Watch(at, Box::new(disturbance))).await?;
+        let start = self.begin_load(disturbance).await?;
+        self.starts_at(start)
+    }
+
+    /// The common start is known, and with it when things happened before.
+    fn starts_at(&mut self, start: i64) -> Result<(), BenchmarkRunError> {
+        self.start = Some(start);
         for (at, what) in std::mem::take(&mut self.early) {
             self.record(&Event { at: self.seconds(at), what })?;
         }
@@ -247,7 +296,7 @@ impl<'r> CellRun<'r> {
     }
 
     /// Follows the load until it has ended, and has the system restarted where the watchdog says so.
-    async fn follow(&mut self, progress: &mut Progress) -> Result<(), CellError> {
+    async fn follow(&mut self, progress: &mut Progress) -> Result<(), BenchmarkRunError> {
         let mut looks = interval(LOOKS_EVERY);
         while !progress.is_over(self.now()) {
             let said = tokio::select! {
@@ -265,10 +314,12 @@ impl<'r> CellRun<'r> {
                     self.record(&Event { at: self.now(), what: Happening::AgentLost { agent } })?;
                     progress.lost(agent, self.now());
                     if self.agents.fleet.client_count() == 0 {
-                        return Err(CellError::AgentLost(why));
+                        return Err(BenchmarkRunError::AgentLost(why));
                     }
                 }
-                Some(Said::Lost(Speaker::System, why)) => return Err(CellError::AgentLost(why)),
+                Some(Said::Lost(Speaker::System, why)) => {
+                    return Err(BenchmarkRunError::AgentLost(why));
+                }
                 None => {}
             }
             while let Some((load, system)) = progress.seconds.take(self.now()) {
@@ -292,17 +343,18 @@ impl<'r> CellRun<'r> {
         agent: u32,
         message: AgentMessage,
         progress: &mut Progress,
-    ) -> Result<(), CellError> {
+    ) -> Result<(), BenchmarkRunError> {
         match message {
             AgentMessage::Load(second) => {
                 let second = LoadSecond { agent, ..*second };
+                self.check(&second, progress, self.now())?;
                 self.writer.load(&second)?;
                 progress.load(&second, self.now());
             }
             AgentMessage::LoadEnded(Ok(end)) => progress.end(agent, end.seconds, words(end.by)),
             AgentMessage::LogSent(Ok(())) => progress.sent(agent),
             AgentMessage::LoadEnded(Err(said)) | AgentMessage::LogSent(Err(said)) => {
-                return Err(CellError::Load { agent, said });
+                return Err(BenchmarkRunError::Load { agent, said });
             }
             AgentMessage::Part { of, bytes } => {
                 self.receive(&of, Speaker::Client(agent), &bytes)?;
@@ -312,11 +364,27 @@ impl<'r> CellRun<'r> {
         Ok(())
     }
 
+    /// What an agent says of a second is believed if it can be.
+    fn check(
+        &self,
+        second: &LoadSecond,
+        progress: &Progress,
+        now: f64,
+    ) -> Result<(), BenchmarkRunError> {
+        let agent = second.agent;
+        let operations = self.experiment.operations.iter().map(|it| it.name.as_str());
+        let checked = second.check(operations).and_then(|()| progress.expects(second, now));
+        checked.map_err(|why| {
+            let said = format!("it told of second {} what can't be: {why}", second.second);
+            BenchmarkRunError::Load { agent, said }
+        })
+    }
+
     async fn hear_system(
         &mut self,
         message: AgentMessage,
         progress: &mut Progress,
-    ) -> Result<(), CellError> {
+    ) -> Result<(), BenchmarkRunError> {
         match message {
             AgentMessage::System(second) => {
                 self.writer.system(&second)?;
@@ -339,15 +407,12 @@ impl<'r> CellRun<'r> {
         &mut self,
         judgements: Vec<Judgement>,
         progress: &mut Progress,
-    ) -> Result<(), CellError> {
+    ) -> Result<(), BenchmarkRunError> {
         for judgement in judgements {
             match judgement {
                 Judgement::Happened(mut event) => {
-                    if let Happening::Failure(failure) = &mut event.what
-                        && failure.class.ends_it()
-                        && let Some(words) = self.last_words().await?
-                    {
-                        failure.cause = format!("{}; its log ends with: {words}", failure.cause);
+                    if let Happening::Failure(failure) = &mut event.what {
+                        self.add_last_words(failure).await?;
                     }
                     self.record(&event)?;
                 }
@@ -360,7 +425,8 @@ impl<'r> CellRun<'r> {
                     self.agents.order(SystemCommand::Restart(None))?;
                 }
                 Judgement::Decided(because) => {
-                    let within = self.experiment.workload.deadline + ENDS_WITHIN;
+                    let within =
+                        self.experiment.workload.deadline + self.experiment.limits.agent_end;
                     progress.decided(because, self.now() + within.as_secs_f64());
                     self.agents.tell_clients(|_| LoadCommand::Stop);
                 }
@@ -369,17 +435,20 @@ impl<'r> CellRun<'r> {
         Ok(())
     }
 
-    async fn last_words(&mut self) -> Result<Option<String>, CellError> {
-        if !self.experiment.system.process.contains_key(SERVER) {
-            return Ok(None);
+    /// Adds what the server's log says last to a failure that ends it.
+    async fn add_last_words(&mut self, failure: &mut Failure) -> Result<(), BenchmarkRunError> {
+        let ours = self.experiment.system.process.contains_key(SERVER);
+        if !ours || !failure.class.ends_it() {
+            return Ok(());
         }
-        match self.agents.ask(SystemCommand::LastWords(SERVER.to_owned())).await? {
-            SystemAnswer::Words(words) => Ok(words),
-            _ => Ok(None),
+        let command = SystemCommand::LastWords(SERVER.to_owned());
+        if let SystemAnswer::Words(Some(words)) = self.agents.ask(command).await? {
+            failure.cause = format!("{}; its log ends with: {words}", failure.cause);
         }
+        Ok(())
     }
 
-    fn record(&mut self, event: &Event) -> Result<(), CellError> {
+    fn record(&mut self, event: &Event) -> Result<(), BenchmarkRunError> {
         self.writer.event(event)?;
         self.observer.event(event);
         Ok(())
@@ -390,13 +459,17 @@ impl<'r> CellRun<'r> {
         &mut self,
         audit: &Audit,
         values: &BTreeMap<String, String>,
-        warmed: u64,
-    ) -> Result<Result<AuditOutcome, String>, CellError> {
+        mut others: UnloggedRequests,
+    ) -> Result<Result<AuditOutcome, String>, BenchmarkRunError> {
         let words = match audit.command(values) {
             Ok(words) => words,
             Err(error) => return Ok(Err(error.to_string())),
         };
+        // It may write nothing.
+        File::create(self.directory.path().join(AUDIT))?;
         let id = self.agents.order(SystemCommand::Output(words))?;
+        // The agent ends it when its time is over.
+        let within = self.experiment.limits.audit + self.experiment.limits.agent_answer;
         let output = async {
             loop {
                 match self.agents.next().await {
@@ -412,19 +485,21 @@ impl<'r> CellRun<'r> {
                     Said::Message(Speaker::System, AgentMessage::Event { at, what }) => {
                         self.record(&Event { at: self.seconds(self.ours(at)), what })?;
                     }
-                    Said::Lost(Speaker::System, why) => return Err(CellError::AgentLost(why)),
+                    Said::Lost(Speaker::System, why) => {
+                        return Err(BenchmarkRunError::AgentLost(why));
+                    }
                     Said::Message(..) | Said::Lost(..) => {}
                 }
             }
         };
-        let probed = match timeout(AUDITS_WITHIN, output).await {
+        match timeout(within, output).await {
             Ok(ended) => match ended? {
-                Ok(SystemAnswer::Probed(probed)) => probed,
-                Ok(_) => 0,
+                Ok(SystemAnswer::Probed(probed)) => others += probed,
+                Ok(_) => {}
                 Err(said) => return Ok(Err(said)),
             },
-            Err(_) => return Ok(Err(format!("it took more than {AUDITS_WITHIN:?}"))),
-        };
+            Err(_) => return Ok(Err(format!("the agent told nothing of it for {within:?}"))),
+        }
         let agents = 0..self.agents.fleet.size();
         let logs: Vec<PathBuf> = agents.map(|agent| requests(self.directory, agent)).collect();
         if let Some(lost) = logs.iter().position(|log| !log.is_file()) {
@@ -433,20 +508,20 @@ impl<'r> CellRun<'r> {
         let view = ClientView::read(logs.iter().map(PathBuf::as_path));
         let output = BufReader::new(File::open(self.directory.path().join(AUDIT))?);
         let compared = view.map_err(AuditError::from);
-        let compared = compared.and_then(|view| audit.compare(&view, output, warmed + probed));
+        let compared = compared.and_then(|view| audit.compare(&view, output, others));
         Ok(compared.map_err(|error| in_words(&error)))
     }
 
     /// Has the system ended, and what it wrote told.
-    async fn stop(&mut self) -> Result<(), CellError> {
+    async fn stop(&mut self) -> Result<(), BenchmarkRunError> {
         let allowed: Duration =
             self.experiment.system.process.values().map(|it| it.stop_within).sum();
-        let within = STOPS_WITHIN + allowed;
+        let within = self.experiment.limits.system_end + allowed;
         let stopped = async {
             let stop = self.agents.order(SystemCommand::Stop)?;
             self.agents.answer(stop).await
         };
-        timeout(within, stopped).await.map_err(|_| CellError::Unanswered(within))??;
+        timeout(within, stopped).await.map_err(|_| BenchmarkRunError::Unanswered(within))??;
         while let Some(said) = self.agents.heard() {
             match said {
                 Said::Message(Speaker::System, AgentMessage::Event { at, what }) => {
@@ -462,7 +537,12 @@ impl<'r> CellRun<'r> {
         Ok(self.files.finish()?)
     }
 
-    fn receive(&mut self, of: &FileKind, speaker: Speaker, bytes: &str) -> Result<(), CellError> {
+    fn receive(
+        &mut self,
+        of: &FileKind,
+        speaker: Speaker,
+        bytes: &str,
+    ) -> Result<(), BenchmarkRunError> {
         match place(of, speaker, self.directory, self.experiment) {
             Some(path) => Ok(self.files.add(&path, bytes)?),
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! How far the load of a cell is.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::seconds::Seconds;
 use crate::experiment::Workload;
@@ -28,10 +29,10 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A load of so many agents that begins.
-    pub(super) fn new(agents: u32) -> Self {
+    /// A load of so many agents that begins; one that tells of a second later than that is not waited for.
+    pub(super) fn new(agents: u32, late: Duration) -> Self {
         Self {
-            seconds: Seconds::new(agents),
+            seconds: Seconds::new(agents, late),
             outcomes: Outcomes::default(),
             begun: 0,
             going: (0..agents).collect(),
@@ -40,6 +41,11 @@ impl Progress {
             decided: None,
             lost: BTreeSet::new(),
         }
+    }
+
+    /// Whether this can be a second of an agent's: not of the future, and not told before.
+    pub(super) fn expects(&self, second: &LoadSecond, now: f64) -> Result<(), String> {
+        self.seconds.expects(second, now)
     }
 
     /// What an agent saw.
@@ -92,6 +98,11 @@ impl Progress {
         given_up || (self.ended.is_some() && self.sending.is_empty() && self.seconds.are_judged())
     }
 
+    /// Whether the load of all agents has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// How long there was load.
     pub(super) fn length(&self, now: f64) -> f64 {
         self.ended.map_or(now, |(ended, _)| ended)
@@ -117,6 +128,8 @@ impl Progress {
 mod tests {
     use super::*;
 
+    const LATE: Duration = Duration::from_secs(3);
+
     fn second(agent: u32, second: u32, right: u64) -> LoadSecond {
         let outcomes = Outcomes { right, ..Outcomes::default() };
         LoadSecond { agent, second, outcomes, ..LoadSecond::default() }
@@ -124,7 +137,7 @@ mod tests {
 
     #[test]
     fn it_is_over_when_all_have_ended_sent_their_logs_and_been_judged() {
-        let mut progress = Progress::new(2);
+        let mut progress = Progress::new(2, LATE);
         progress.load(&second(0, 0, 5), 1.0);
         progress.load(&second(1, 0, 7), 1.0);
         progress.end(0, 0.9, "all requests were made");
@@ -145,7 +158,7 @@ mod tests {
     #[test]
     fn requests_are_begun_until_their_number_or_the_time_is_reached() {
         let read = |text: &str| toml::from_str::<Workload>(text).expect("a workload");
-        let mut progress = Progress::new(1);
+        let mut progress = Progress::new(1, LATE);
         progress.load(&LoadSecond { begun: 7, ..second(0, 0, 5) }, 1.0);
         for (workload, begins_no_more) in [
             ("clients = 1\nrequests = 8", false),
@@ -159,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_was_decided_is_not_waited_for_without_end() {
-        let mut progress = Progress::new(2);
+        let mut progress = Progress::new(2, LATE);
         progress.decided("CRASH: it ended".to_owned(), 30.0);
         progress.decided("HANG: later".to_owned(), 90.0);
         progress.lost(1, 5.0);
