@@ -42,6 +42,7 @@ help:
 	@echo 'make mpi4py  the tests of mpi4py on our MPI library, each transport once or more, 15 minutes'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make fuzz-ogc  ten thousand requests made of /ogc/openapi.json; no answer may be 5xx'
+	@echo 'make ogc-ets  the executable test suite of OGC API - Processes'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make package a static binary, a Debian package and a wheel, in target/package'
 	@echo 'make package-test  installs, starts, upgrades, removes them (as root; nothing stays)'
@@ -181,6 +182,11 @@ interop: binary python-package
 .PHONY: fuzz-ogc
 fuzz-ogc: binary python-package
 	OGC_REQUESTS=10000 INTEROP_TIMEOUT=3600 $(PYTHON) interop/run.py --binary $(DEBUG_BINARY) --only ogc
+
+# The standard's executable test suite, built from its sources (OGC_ETS=DIR, or GitHub) with Maven: not in `make test`.
+.PHONY: ogc-ets
+ogc-ets: binary
+	$(PYTHON) interop/run.py --binary $(DEBUG_BINARY) --only ogc-ets
 
 # Each reader for some seconds; `make fuzz` takes an hour for each.
 .PHONY: fuzz-briefly

@@ -52,11 +52,12 @@ def main() -> int:
 
 def parse_options() -> argparse.Namespace:
     names = [toolkit.name for toolkit in TOOLKITS]
+    default = [toolkit.name for toolkit in TOOLKITS if toolkit.is_default]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/debug/fishplate")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/interop")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=names,
-                        help=f"some of {','.join(names)}")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=default,
+                        help=f"some of {','.join(names)}; default: {','.join(default)}")
     parser.add_argument("--record", type=Path, metavar="DIR",
                         help="keep the small requests of the toolkits, such as in fuzz/corpus")
     options = parser.parse_args()

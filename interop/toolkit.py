@@ -66,6 +66,7 @@ class Toolkit:
     extra: tuple[str, ...] = ()
     descriptions: tuple[str, ...] = ("arithmetic-test", "echo-file", "matrix")
     environment: dict[str, str] = field(default_factory=dict)
+    is_default: bool = True  # examined also if none is named
 
     def checks(self) -> list[str]:
         """All that its client has to report, no more and no less."""

@@ -1,5 +1,6 @@
 """The toolkits: what each needs, how its stubs are made, and which checks it has to make."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -210,6 +211,39 @@ class Cxf(Maven):
         preparation.maven(directory)
 
 
+class OgcEts(Toolkit):
+    """The executable test suite of OGC API - Processes, against a server of its own. Maven Central has what it needs but not the suite
+    itself, so it is built from its sources: of the directory OGC_ETS, or as GitHub has them."""
+
+    source = "https://github.com/opengeospatial/ets-ogcapi-processes10"
+    commit = "75abd1f"
+
+    def prepare(self, place: Place) -> None:
+        directory = self.directory(place)
+        if (directory / "complete").exists():
+            return
+        shutil.rmtree(directory, ignore_errors=True)
+        say("building the test suite with Maven; the first time downloads what it needs")
+        run(["git", "clone", "--quiet", os.environ.get("OGC_ETS", self.source), str(directory)])
+        run(["git", "checkout", "--quiet", self.commit], directory)
+        # Debian's Maven is older than it wants, and does as well.
+        run(["mvn", "-B", "-q", "-Denforcer.skip=true", "-Dmaven.buildNumber.skip=true", "compile", "dependency:build-classpath",
+             "-Dmdep.outputFile=classpath"], directory)
+        # Its pom leaves out what a test sends.
+        shutil.copytree(directory / "src/main/resources/org/opengis/cite/testdata",
+                        directory / "target/classes/org/opengis/cite/testdata")
+        run(["javac", "-nowarn", "-d", "target/classes", "-cp", preparation.class_path(directory),
+             str(HERE / "ogc/ets/Client.java")], directory)
+        (directory / "complete").touch()
+
+    def directory(self, place: Place) -> Path:
+        return place.cache / f"{self.name}-{self.commit}"
+
+    def command(self, place: Place) -> list[str]:
+        jars = preparation.class_path(self.directory(place))
+        return [sys.executable, str(HERE / "ogc/ets/ets.py"), str(place.binary), jars]
+
+
 class Axis(Maven):
     def build(self, directory: Path) -> None:
         say("making stubs (WSDL2Java) and compiling; the first time downloads Axis 1.4 with Maven")
@@ -254,6 +288,25 @@ STREAM_CHECKS = ("stream", "stream-cut")
 SERVICE_CHECKS = ("call", "missing-job", "array", "array-get")
 HTTP_LOGINS = tuple(f"login-{what}" for what in ("basic", "bearer", "refused"))
 LOGINS = (*HTTP_LOGINS, "login-text", "login-digest")
+ETS_TESTS = {
+    "Jobs": "JobCreationAutoExecutionMode JobCreationDefaultExecutionMode JobCreationDefaultOutputs "
+            "JobCreationInputArray JobCreationInputInline JobCreationInputInlineBinary "
+            "JobCreationInputInlineMixed JobCreationInputInlineObject JobCreationInputs JobCreationOp "
+            "JobCreationRequest JobCreationSuccessAsync JobCreationSyncDocument JobCreationSyncRawMixedMulti "
+            "JobCreationSyncRawRef JobCreationSyncRawValueMulti JobCreationSyncRawValueOne JobExceptionNoSuchJob "
+            "JobOp JobResults JobResultsAsyncDocument JobResultsAsyncRawMixedMulti JobResultsAsyncRawRef "
+            "JobResultsAsyncRawValueMulti JobResultsAsyncRawValueOne JobResultsExceptionResultsNotReady "
+            "JobResultsFailed JobResultsNoSuchJob JobResultsSync JobSuccess",
+    "GeneralHttp": "Http",
+    "LandingPage": "LandingPageRetrieval LandingPageValidation",
+    "Conformance": "ValidateConformanceOperationAndResponse",
+    "Process": "Process ProcessExceptionNoSuchProcess ProcessSuccess",
+    "ProcessList": "PlLimitDefinition PlLimitResponse PlLinks ProcessList ProcessListSuccess",
+    "OGCProcessDescription": "OGCProcessDescriptionInputDef OGCProcessDescriptionInputsDef OGCProcessDescriptionJSON "
+                             "OGCProcessDescriptionOutputDef OGCProcessDescriptionOutputsDef",
+    "JobList": "JobList JobListSuccess",
+}
+ETS_CHECKS = tuple(f"{group}.test{test}" for group, tests in ETS_TESTS.items() for test in tests.split())
 GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
 
 TOOLKITS = [
@@ -266,6 +319,7 @@ TOOLKITS = [
     Ogc("ogc", {}, {}, extra=("landing", "conformance", "processes", "descriptions", "execute", "document", "raw", "file",
                               "reference", "array", "job", "jobs", "missing-process", "missing-job", "not-ready",
                               "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
+    OgcEts("ogc-ets", JAVA, {}, extra=ETS_CHECKS, descriptions=(), is_default=False),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value", *LOGINS)),
     Php("php", {"php": "php-cli"}, {"": LARGE},

@@ -211,7 +211,7 @@ class Answer:
 
 def ask(method: str, url: str, request: dict | None = None, headers: dict | None = None) -> Answer:
     data = None if request is None else json.dumps(request).encode()
-    fields = {"Accept": "application/json"} if "/data/" not in url else {}
+    fields = {"Accept": "application/json, application/problem+json"} if "/data/" not in url else {}
     fields |= {"Content-Type": "application/json"} if data else {}
     # The raw form of a text is a text, unless JSON is asked for.
     if request is not None and "response" not in request:

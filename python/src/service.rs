@@ -405,7 +405,7 @@ fn options(
     let session: Option<SessionId> = session
         .map(|id| id.parse().map_err(|_| PyValueError::new_err(format!("{id:?} is no session"))))
         .transpose()?;
-    Ok(CallOptions { key, session, outputs: choices(outputs)?, note: None })
+    Ok(CallOptions { key, session, outputs: choices(outputs)?, ..CallOptions::default() })
 }
 
 fn choices(outputs: Vec<Choice>) -> PyResult<Vec<OutputChoice>> {

@@ -106,6 +106,17 @@ pub struct CallOptions {
     pub outputs: Vec<OutputChoice>,
     /// What the face keeps with the job for its own later answers about it; nobody else reads it.
     pub note: Option<String>,
+    /// What of the job the face tells somebody by itself, who may be told only once it was kept that he is to be.
+    pub notices: Notices,
+}
+
+/// What of a job is to be told, without being asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notices {
+    /// That its program was started.
+    pub start: bool,
+    /// How it ended.
+    pub end: bool,
 }
 
 /// How a caller wants one output.

@@ -35,7 +35,9 @@ pub mod stream;
 pub mod transfer;
 
 pub use array::{Array, ArrayType, Dimension, ElementType};
-pub use call::{Argument, Call, CallOptions, Outcome, OutputChoice, OutputForm, Principal, Value};
+pub use call::{
+    Argument, Call, CallOptions, Notices, Outcome, OutputChoice, OutputForm, Principal, Value,
+};
 pub use caller::{CallError, CallFuture, Caller, ProgressCallback, Results, SubmittedJob};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use digest::Digest;

@@ -225,6 +225,12 @@ limits! {
         jobs_page: usize = 1000, Count Fixed;
     }
 
+    "callbacks" {
+        /// how long after a job's start or end it is still tried to tell its subscriber (OGC API - Processes), who can't be reached;
+        /// each pause is as long as all of that lasts already, 1 s to 5 minutes
+        callback_time: Duration = DAY, Time;
+    }
+
     "functions" {
         /// functions that run at once;
         /// calls beyond it wait (a function declared quick needs no place)

@@ -162,6 +162,7 @@ mod tests {
     use fishplate_contract::Principal;
 
     use super::*;
+    use crate::output_choices::StoredNotices;
     use crate::store::quota::OwnerLimits;
     use crate::store::{ClaimRequest, NewJob, Transaction};
 
@@ -185,6 +186,7 @@ mod tests {
             submitted: Timestamp(1),
             fetching: false,
             boot: None,
+            notices: StoredNotices::default(),
         }
     }
 

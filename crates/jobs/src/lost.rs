@@ -229,6 +229,7 @@ pub fn adopt(
         fetching: !started && plan.fetches().next().is_some(),
         submitted: manifest.submitted(),
         boot: None,
+        notices: plan.answer.notices,
     };
     let mut refused = None;
     store.transact(true, &mut |t| {
@@ -394,6 +395,7 @@ mod tests {
     use crate::executor::conformance;
     use crate::executor::fake::FakeExecutor;
     use crate::executor::local::{LocalExecutor, LocalSettings};
+    use crate::output_choices::StoredNotices;
     use crate::store::Transaction;
     use crate::store::memory::MemoryStore;
 
@@ -439,6 +441,7 @@ mod tests {
             submitted: Timestamp(1),
             fetching: false,
             boot: None,
+            notices: StoredNotices::default(),
             directory,
         };
         fs::create_dir_all(job.directory.join("work")).unwrap();

@@ -1,7 +1,7 @@
 //! How a caller wants the outputs of a job: by value or by reference, and where they are delivered.
 
 use fishplate_contract::{
-    CallOptions, DataType, Fault, FaultCode, OutputChoice, OutputForm, SessionId, lexical,
+    CallOptions, DataType, Fault, FaultCode, Notices, OutputChoice, OutputForm, SessionId, lexical,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,31 @@ pub struct OutputChoices {
     /// What the face that took the call wants to find again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What that face is to tell of the job by itself.
+    #[serde(default, skip_serializing_if = "StoredNotices::is_none")]
+    pub notices: StoredNotices,
+}
+
+/// [`Notices`], persisted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredNotices {
+    /// That its program was started.
+    pub start: bool,
+    /// How it ended.
+    pub end: bool,
+}
+
+impl StoredNotices {
+    /// Nothing is to be told.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<Notices> for StoredNotices {
+    fn from(Notices { start, end }: Notices) -> Self {
+        Self { start, end }
+    }
 }
 
 /// How a caller wants one output.
@@ -45,6 +70,7 @@ impl Plan {
             session: options.session.map(|session| session.to_string()),
             choices,
             note: options.note.clone(),
+            notices: options.notices.into(),
         };
         Ok(())
     }

@@ -57,6 +57,8 @@ pub struct Settings {
     pub key_length: usize,
     /// Bytes of a request in JSON.
     pub json_size: u64,
+    /// How long a subscriber is tried who can't be reached.
+    pub callback_time: Duration,
     /// Functions of this process that run at once; calls beyond it wait.
     pub functions_running: usize,
     /// Calls of functions that wait; one more is refused.
@@ -178,6 +180,7 @@ impl Settings {
             wire: WireLimits::default(),
             message_memory: DEFAULTS.message_memory,
             json_size: DEFAULTS.json_size,
+            callback_time: DEFAULTS.callback_time,
             key_length: DEFAULTS.key_length,
             functions_running: DEFAULTS.functions_running.here() as usize,
             functions_queued: DEFAULTS.functions_queued,
@@ -425,6 +428,7 @@ impl Limits {
             "message_memory" => &mut faces.message_memory,
             "json_size" => &mut faces.json_size,
             "key_length" => &mut faces.key_length,
+            "callback_time" => &mut faces.callback_time,
             "functions_running" => &mut faces.functions_running,
             "functions_queued" => &mut faces.functions_queued,
             "function_time" => &mut faces.function_time,

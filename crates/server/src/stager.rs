@@ -88,7 +88,7 @@ impl Stager for DataStager {
                 media_type,
                 digest: None,
                 subject: order.subject.clone(),
-                posts: false,
+                posts: None,
                 progress: progress.clone(),
             };
             self.0.deliver(&unpacked, &order.to, &order.owner, progress).await

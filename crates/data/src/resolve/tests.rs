@@ -493,7 +493,7 @@ fn pending(payload: Payload) -> Delivery {
         media_type: "application/octet-stream".to_owned(),
         digest: None,
         subject: "output mesh".to_owned(),
-        posts: false,
+        posts: None,
         progress: Progress::default(),
     }
 }

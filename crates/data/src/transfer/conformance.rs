@@ -344,7 +344,7 @@ fn sample_delivery(name: &str, payload: Payload) -> Delivery {
         media_type: "application/octet-stream".to_owned(),
         digest: None,
         subject: format!("output {name}"),
-        posts: false,
+        posts: None,
         progress: Progress::default(),
     }
 }

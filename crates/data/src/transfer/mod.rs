@@ -137,12 +137,16 @@ pub struct Delivery {
     pub digest: Option<Digest>,
     /// A sentence for people, where people read it (a mail's subject).
     pub subject: String,
-    /// It is for the other end to act upon (POST), not to be stored under the address (PUT); http and https only.
-    pub posts: bool,
+    /// It is for the other end to act upon (POST), once for each of these keys, not to be stored under the address (PUT); http and https only.
+    pub posts: Option<PostKey>,
     /// Told by the transport as the payload's bytes go: a delivery of which nothing goes for a
     /// while (`transfer_stall`) is given up.
     pub progress: Progress,
 }
+
+/// What is the same of a message whenever it is posted again: its `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostKey(pub String);
 
 /// Why data could not be moved.
 #[derive(Debug, thiserror::Error)]

@@ -98,7 +98,7 @@ impl CallSettings {
     /// What the server is asked for beside the arguments, with this key.
     pub(crate) fn options(&self, key: Option<String>, wanted: &[RequestedOutput]) -> CallOptions {
         let outputs = choices(wanted, self.session.is_some());
-        CallOptions { key, session: self.session, outputs, note: None }
+        CallOptions { key, session: self.session, outputs, ..CallOptions::default() }
     }
 
     /// The key as told, or a new one.

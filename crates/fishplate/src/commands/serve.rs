@@ -20,7 +20,7 @@ use fishplate_server::assembly::StoreCheck;
 use fishplate_server::authentication::jwt::JwtSettings;
 use fishplate_server::authentication::jwt_keys::KeySource;
 use fishplate_server::current::CurrentHost;
-use fishplate_server::faces::ogc::resume_callbacks;
+use fishplate_server::faces::ogc::tell_subscribers;
 use fishplate_server::faces::sites;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::http::tls::{ServerTls, TlsFiles};
@@ -345,12 +345,12 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         // In tasks of their own: what runs in this one is woken on the main thread each time.
         tokio::spawn(async move { engine.run(RunMode::Dropped).await });
         tokio::spawn(housekeeping);
-        tokio::spawn(resume_callbacks(Arc::clone(&host)));
         let listening = match &tls {
             Some(tls) => listening.with_tls(Arc::clone(tls)),
             None => listening,
         };
         let current = CurrentHost::new(host);
+        tokio::spawn(tell_subscribers(Arc::clone(&current)));
         let serving = tokio::spawn(listening.serve(Arc::clone(&current)));
         let (words, settings) = (words.to_vec(), resolution.settings());
         let file = resolution.file_name().map(str::to_owned);

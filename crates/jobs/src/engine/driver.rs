@@ -341,8 +341,9 @@ impl Driver {
                 }
                 Ok(())
             });
-            if let Err(error) = recorded.await {
-                tracing::warn!(%error, "starts were not recorded");
+            match recorded.await {
+                Ok(()) => shared.notices.notify_one(),
+                Err(error) => tracing::warn!(%error, "starts were not recorded"),
             }
         });
     }

@@ -3,7 +3,7 @@
 use fishplate_contract::{Fault, FaultCode, JobId, LogPage, Principal};
 
 use super::Engine;
-use crate::store::JobRecord;
+
 use crate::workspace::{self, OutputStream};
 
 /// Bytes that one page has at most.
@@ -23,14 +23,16 @@ impl Engine {
         offset: u64,
     ) -> Result<LogPage, Fault> {
         // The state is read before the log: what is written up to the end is then in the page.
-        let JobRecord { state, directory, .. } = self.record(owner, service, job).await?;
-        let ended = state.is_final();
+        let record = self.record(owner, service, job).await?;
+        let (ended, directory) = (record.state.is_final(), record.directory.clone());
         let exists = directory.clone();
         // A long plan goes with the files, and without files there is no log.
         if ended && !beside_runtime(move || exists.exists()).await? {
             return Ok(LogPage { text: String::new(), next: offset, end: true });
         }
-        let plan = self.plan(job).await?;
+        let (_, Some(plan)) = self.with_plan(record).await? else {
+            return Ok(LogPage { text: String::new(), next: offset, end: true });
+        };
         let read = move || workspace::read_log(&plan, &directory, stream, offset, LOG_PAGE);
         let (bytes, next) = beside_runtime(read).await?.map_err(|error| {
             Fault::new(FaultCode::Internal, format!("the log cannot be read: {error}")).job(job)

@@ -6,7 +6,7 @@
 //! `record` and `plans` (plans of jobs that wait, on the disk and in memory), `disk_usage` (what
 //! jobs occupy, and what must stay free), `places` (for ranks, held before they start), `ephemeral` (calls that leave no job behind), `judge`
 //! (from a program's end to a job's), `verbs` (what callers ask of jobs), `log` (what programs
-//! wrote), `outcome` (outputs as the caller wants them), `usage` (what was used), `quotas` (what
+//! wrote), `notices` (what is told of jobs without being asked for), `outcome` (outputs as the caller wants them), `usage` (what was used), `quotas` (what
 //! owners may have), `housekeeping` (retention, and what kills left behind).
 
 mod conversion;
@@ -17,6 +17,7 @@ mod fetching;
 mod housekeeping;
 mod judge;
 mod log;
+mod notices;
 mod outcome;
 mod output;
 mod places;
@@ -40,7 +41,7 @@ pub use settings::Settings;
 pub use shared::Engine;
 use shared::{EngineInner, lock, storage_fault, write_fault};
 pub use submit::{AcceptedJob, JobRequest, fingerprint, new_id};
-pub use verbs::{OwnJob, SessionJob};
+pub use verbs::{OwnJob, SessionJob, no_such_job};
 
 #[cfg(test)]
 mod tests;

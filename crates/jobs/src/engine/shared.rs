@@ -61,6 +61,8 @@ pub(super) struct EngineInner {
     pub(super) worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Moves data by reference; without one there is none.
     pub(super) stager: std::sync::OnceLock<Arc<dyn Stager>>,
+    /// Something may be to be told of jobs.
+    pub(super) notices: tokio::sync::Notify,
     /// Whether [`Engine::run`] works on this process's side; else another process must.
     pub(super) working: std::sync::atomic::AtomicBool,
 }
@@ -103,6 +105,7 @@ impl Engine {
                 removal: Mutex::default(),
                 worker: std::sync::OnceLock::new(),
                 stager: std::sync::OnceLock::new(),
+                notices: tokio::sync::Notify::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
                 settings,
             }),
@@ -153,6 +156,10 @@ impl EngineInner {
             let ran_ms = completion.ending.as_ref().map(|of| completion.ended - of.started);
             let why = Some(completion.message()).filter(|why| !why.is_empty());
             tracing::info!(%job, state = completion.state, ran_ms, why, "job ended");
+        }
+        // What was killed before it ran has no choices in its end.
+        if ended.completion.answer.notices.end || ended.completion.ending.is_none() {
+            self.notices.notify_one();
         }
         let waiters = lock(&self.waiters).remove(&job);
         for waiter in waiters.into_iter().flatten() {

@@ -292,6 +292,7 @@ impl EngineInner {
             submitted: shared.clock.now(),
             fetching: plan.fetches().next().is_some(),
             boot: (!durable).then(|| shared.boot.clone()),
+            notices: plan.answer.notices,
         };
         let waiter = shared.wait_for(job);
         let manifest = durable.then(|| Manifest::of(&new));

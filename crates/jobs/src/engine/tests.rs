@@ -370,13 +370,7 @@ async fn only_the_owner_sees_a_job() {
         assert_eq!(log.unwrap_err().code, FaultCode::NoSuchJob);
         let wrong_service = engine.running(&Principal::anonymous(), "t", job).await;
         assert_eq!(wrong_service.map_err(code), Err(FaultCode::NoSuchJob));
-        let filter = Filter {
-            owner: other,
-            services: vec!["s".to_owned()],
-            state: None,
-            after: None,
-            limit: 10,
-        };
+        let filter = Filter::new(other, vec!["s".to_owned()], 10);
         assert_eq!(engine.jobs(&filter).await.unwrap(), (Vec::new(), false));
         assert_eq!(engine.running(&Principal::anonymous(), "s", job).await.map_err(code), Ok(true));
     }

@@ -54,16 +54,40 @@ impl Engine {
     /// `NoSuchJob`, also if it is somebody else's.
     pub async fn own_job(&self, owner: &Principal, id: JobId) -> Result<OwnJob, Fault> {
         let record = self.shared.find(id).await?.filter(|record| record.owner == *owner);
-        let record = record.ok_or_else(|| {
-            let what = format!("you have no job {id}; it may have been removed, or have expired");
-            Fault::new(FaultCode::NoSuchJob, what).job(id)
-        })?;
-        let is_final = record.state.is_final();
-        let note = match record.completion {
-            Some(completion) => completion.answer.note,
-            None => self.plan(id).await?.answer.note,
+        let record = record.ok_or_else(|| no_such_job(id))?;
+        // What was killed before it ran has no choices in its end.
+        let ran = |end: &Completion| end.ending.is_some();
+        let (record, note) = match record.completion.as_ref().filter(|end| ran(end)) {
+            Some(end) => (record.clone(), end.answer.note.clone()),
+            None => {
+                let (record, plan) = self.with_plan(record).await?;
+                let kept = record.completion.as_ref().and_then(|end| end.answer.note.clone());
+                (record, kept.or_else(|| plan?.answer.note))
+            }
         };
+        let is_final = record.state.is_final();
         Ok(OwnJob { id, service: record.service, operation: record.operation, is_final, note })
+    }
+
+    /// A job with its plan, which may be gone with its files if it has ended; and with its record as it is then, for it may
+    /// end or be removed meanwhile.
+    pub(super) async fn with_plan(
+        &self,
+        record: JobRecord,
+    ) -> Result<(JobRecord, Option<Plan>), Fault> {
+        let (id, owner) = (record.id, record.owner.clone());
+        let error = match self.shared.read_plan(id).await {
+            Ok(plan) => return Ok((record, Some(plan))),
+            Err(_) if record.state.is_final() => return Ok((record, None)),
+            Err(error) => error,
+        };
+        let again = self.shared.find(id).await?.filter(|record| record.owner == owner);
+        let again = again.ok_or_else(|| no_such_job(id))?;
+        if again.state.is_final() {
+            return Ok((again, None));
+        }
+        tracing::error!(job = %id, error, "a job's plan cannot be read");
+        Err(Fault::new(FaultCode::Internal, "the job's plan cannot be read").job(id))
     }
 
     pub(super) async fn record(
@@ -129,19 +153,6 @@ impl Engine {
         self.unfinished(None, in_session).await
     }
 
-    /// The jobs that have not ended and with which a face keeps something, each with its owner.
-    ///
-    /// # Errors
-    /// If the records can't be read.
-    pub async fn noted(&self) -> Result<Vec<(Principal, OwnJob)>, Fault> {
-        let noted = |found: JobRecord, plan: Plan| {
-            let JobRecord { owner, service, operation, id, .. } = found;
-            let note = Some(plan.answer.note?);
-            Some((owner, OwnJob { id, service, operation, is_final: false, note }))
-        };
-        self.unfinished(None, noted).await
-    }
-
     /// The jobs of an owner that have not ended and whose programs have this variable; each with its service.
     ///
     /// # Errors
@@ -195,13 +206,9 @@ impl Engine {
     ) -> Result<JobReport, Fault> {
         // Before its record is read: what is live then has not ended there.
         let live = self.shared.live(job).await;
-        let record = self.record(owner, service, job).await?;
+        // Of what has ended nearly all is in the record.
+        let (record, plan) = self.with_plan(self.record(owner, service, job).await?).await?;
         let mut report = self.report(&record);
-        // Of what has ended nearly all is in the record; its plan may be gone with its files.
-        let plan = match record.state.is_final() {
-            true => self.shared.read_plan(job).await.ok(),
-            false => Some(self.plan(job).await?),
-        };
         report.transfers = transfers::told(live.transfers, &record, plan.as_ref());
         if record.state == JobState::Queued
             && let Some(excess) = self.shared.excess(owner, &[(Quota::CpuTime, 0)]).await?
@@ -371,6 +378,12 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// What is told of a job that is not there, and of one that its caller may not know of.
+pub fn no_such_job(id: JobId) -> Fault {
+    let what = format!("you have no job {id}; it may have been removed, or have expired");
+    Fault::new(FaultCode::NoSuchJob, what).job(id)
 }
 
 /// How far the program of a job says it is, from 0 to 1.

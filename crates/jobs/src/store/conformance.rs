@@ -16,6 +16,7 @@ use super::{
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
+use crate::output_choices::StoredNotices;
 use crate::process;
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -23,6 +24,7 @@ const LEASE: Duration = Duration::from_secs(10);
 mod accounts;
 mod claims;
 mod fetches;
+mod notices;
 mod submissions;
 
 use fetches::{claim_fetches, to_fetch};
@@ -108,6 +110,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("fetching jobs count as queued and hold no running place", fetches::fetching_is_no_running),
     ("a fetching job can be killed, or fail", fetches::fetching_ends),
     ("fetches are shared among owners", fetches::fetches_are_shared_among_owners),
+    ("what is to be told is told by one, until it was told", notices::told_by_one),
+    ("who tells and dies is followed by another at once", notices::dead_teller),
+    ("of a job that nobody is to be told of nothing is due", notices::nothing_due),
     ("lists are by owner and service, newest first, in pages", submissions::lists),
     ("only ended jobs are removed", submissions::removal),
     ("ended jobs expire by age and by number", submissions::expiry),
@@ -182,6 +187,7 @@ pub(crate) fn job(n: u8, service: &str) -> NewJob {
         submitted: Timestamp(i64::from(n)),
         fetching: false,
         boot: None,
+        notices: StoredNotices::default(),
     }
 }
 

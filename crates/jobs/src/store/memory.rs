@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
+use super::notices::{DueNotice, Notice, NoticeClaim};
 use super::quota::{DayUsage, OwnerUsage};
 use super::turns::Turns;
 use super::usage::DAY;
@@ -50,6 +51,8 @@ struct StoredJob {
     kill_requested: bool,
     started: Option<Timestamp>,
     completion: Option<Completion>,
+    /// Who tells what is to be told of it.
+    notice_claim: NoticeClaim,
 }
 
 impl Store for MemoryStore {
@@ -97,6 +100,13 @@ impl Jobs {
     /// A job that runs, or whose data is being fetched, under this fence.
     fn held_under(&mut self, id: JobId, fence: u64) -> Option<&mut StoredJob> {
         self.job(id).filter(|job| job.fence == fence && job.is_held())
+    }
+
+    /// A job of which this holder tells something.
+    fn telling(&mut self, id: JobId, holder: &str) -> Option<&mut StoredJob> {
+        let wanted =
+            |job: &&mut StoredJob| job.notice_claim.holder == holder && !job.new.notices.is_none();
+        self.job(id).filter(wanted)
     }
 
     fn usage_of(&self, owner: &str, since: Timestamp) -> OwnerUsage {
@@ -158,6 +168,18 @@ impl StoredJob {
             kill_requested: self.kill_requested,
             boot: self.new.boot.as_deref().map(Boot::of_id),
         }
+    }
+
+    fn due_notice(&self) -> Option<DueNotice> {
+        let ended = self.completion.as_ref().map(|end| Timestamp(end.kept_from()));
+        Some(DueNotice {
+            job: self.new.id,
+            service: self.new.service.clone(),
+            owner: self.new.owner.clone(),
+            notice: self.new.notices.due(self.state, self.started.is_some())?,
+            since: ended.or(self.started).unwrap_or_default(),
+            claim: self.notice_claim.clone(),
+        })
     }
 
     fn record(&self) -> JobRecord {
@@ -222,6 +244,7 @@ impl Transaction for Jobs {
                 kill_requested: false,
                 started: None,
                 completion: None,
+                notice_claim: NoticeClaim::default(),
             },
         );
         Ok(Submission::Accepted)
@@ -452,9 +475,14 @@ impl Transaction for Jobs {
         }
         let below = older.unwrap_or(u64::MAX);
         let wanted = |job: &&StoredJob| {
-            job.new.owner == filter.owner
-                && filter.services.contains(&job.new.service)
-                && filter.state.is_none_or(|state| job.state == state)
+            let NewJob { owner, service, operation, submitted, .. } = &job.new;
+            let is_it = |(of, named): &(String, String)| of == service && named == operation;
+            *owner == filter.owner
+                && filter.services.contains(service)
+                && (filter.operations.is_empty() || filter.operations.iter().any(is_it))
+                && (filter.states.is_empty() || filter.states.contains(&job.state))
+                && filter.since.is_none_or(|since| *submitted >= since)
+                && filter.until.is_none_or(|until| *submitted <= until)
         };
         let newest_first = self.by_number.range(..below).rev().map(|(_, job)| job);
         Ok(newest_first.filter(wanted).take(filter.limit).map(StoredJob::record).collect())
@@ -474,6 +502,68 @@ impl Transaction for Jobs {
             |job: &StoredJob| job.completion.as_ref().is_some_and(|end| end.kept_from() < before.0);
         let wanted = ended.iter().enumerate().filter(|(index, job)| *index < surplus || old(job));
         Ok(wanted.map(|(_, job)| job.new.id).take(1000).collect())
+    }
+
+    fn due_notices(
+        &mut self,
+        services: &[String],
+        most: usize,
+    ) -> Result<Vec<DueNotice>, StoreError> {
+        let now = self.now;
+        let due = self.by_number.values().filter_map(StoredJob::due_notice);
+        let due = due.filter(|due| due.claim.is_free(now) && services.contains(&due.service));
+        Ok(due.take(most).collect())
+    }
+
+    fn claim_notice(
+        &mut self,
+        due: &DueNotice,
+        holder: &str,
+        lease: Duration,
+    ) -> Result<FencedWrite, StoreError> {
+        let until = self.now.after(lease);
+        let Some(job) = self.job(due.job) else { return Ok(FencedWrite::Stale) };
+        if job.due_notice().as_ref() != Some(due) {
+            return Ok(FencedWrite::Stale);
+        }
+        job.notice_claim = NoticeClaim { holder: holder.to_owned(), until };
+        Ok(FencedWrite::Accepted)
+    }
+
+    fn renew_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        lease: Duration,
+    ) -> Result<FencedWrite, StoreError> {
+        let until = self.now.after(lease);
+        let Some(job) = self.telling(job, holder) else { return Ok(FencedWrite::Stale) };
+        job.notice_claim.until = until;
+        Ok(FencedWrite::Accepted)
+    }
+
+    fn release_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        rest: Duration,
+    ) -> Result<FencedWrite, StoreError> {
+        let until = self.now.after(rest);
+        let Some(job) = self.telling(job, holder) else { return Ok(FencedWrite::Stale) };
+        job.notice_claim = NoticeClaim { holder: String::new(), until };
+        Ok(FencedWrite::Accepted)
+    }
+
+    fn settle_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        told: Notice,
+    ) -> Result<FencedWrite, StoreError> {
+        let Some(job) = self.telling(job, holder) else { return Ok(FencedWrite::Stale) };
+        job.new.notices = job.new.notices.without(told);
+        job.notice_claim = NoticeClaim::default();
+        Ok(FencedWrite::Accepted)
     }
 
     fn holders(&mut self) -> Result<Vec<String>, StoreError> {

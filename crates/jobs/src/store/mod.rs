@@ -6,8 +6,8 @@
 //! A job whose data is being fetched is leased and fenced alike, but holds no running place.
 //!
 //! Reading order: `traits` (what a store does), `records` (with what), `async_store` (how tasks use
-//! one) and [`commit`] (many writers, one transaction), [`usage`] (what was used), [`quota`] (what one owner may), then the
-//! backends.
+//! one) and [`commit`] (many writers, one transaction), [`usage`] (what was used), [`quota`] (what one owner may),
+//! [`notices`] (what is to be told of jobs), then the backends.
 
 mod async_store;
 pub mod commit;
@@ -15,6 +15,7 @@ pub mod commit;
 pub(crate) mod conformance;
 mod error;
 pub mod memory;
+pub mod notices;
 pub mod quota;
 mod records;
 pub mod sqlite;

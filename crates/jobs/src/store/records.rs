@@ -10,6 +10,7 @@ use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 use super::quota::{OwnerLimits, OwnerQuotas, OwnerUsage, Quota, QuotaExcess};
 use crate::completion::Completion;
 use crate::executor::Handle;
+use crate::output_choices::StoredNotices;
 use crate::process;
 
 /// A job to be accepted.
@@ -49,6 +50,8 @@ pub struct NewJob {
     pub submitted: Timestamp,
     /// For a job that need not survive the machine (a call without a key): the boot it belongs to.
     pub boot: Option<String>,
+    /// What is to be told of it.
+    pub notices: StoredNotices,
 }
 
 impl NewJob {
@@ -234,12 +237,34 @@ pub struct Filter {
     pub owner: Principal,
     /// Of which services.
     pub services: Vec<String>,
-    /// In which state only.
-    pub state: Option<JobState>,
+    /// Of which operations of these services, service first; none: of all.
+    pub operations: Vec<(String, String)>,
+    /// In which states only; none: in all.
+    pub states: Vec<JobState>,
+    /// Submitted not before this.
+    pub since: Option<Timestamp>,
+    /// Submitted not after this.
+    pub until: Option<Timestamp>,
     /// Only jobs older than this one.
     pub after: Option<JobId>,
     /// How many at the most.
     pub limit: usize,
+}
+
+impl Filter {
+    /// All jobs of an owner on these services; at most so many.
+    pub fn new(owner: Principal, services: Vec<String>, limit: usize) -> Self {
+        Self {
+            owner,
+            services,
+            operations: Vec::new(),
+            states: Vec::new(),
+            since: None,
+            until: None,
+            after: None,
+            limit,
+        }
+    }
 }
 
 /// A job's record, without its plan.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fishplate_contract::{JobId, Timestamp};
 
+use super::notices::{DueNotice, Notice};
 use super::quota::OwnerUsage;
 use super::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
@@ -154,6 +155,45 @@ pub trait Transaction {
     /// Ended jobs that need not be kept: those that ended before `before`, and the oldest of what
     /// exceeds `keep` in number. At most 1000.
     fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError>;
+
+    /// What is to be told of jobs now: of these services, and what nobody else is telling. At most so many.
+    fn due_notices(
+        &mut self,
+        services: &[String],
+        most: usize,
+    ) -> Result<Vec<DueNotice>, StoreError>;
+
+    /// Claims what is to be told, for so long; refused if somebody else did meanwhile, or there is something else to tell.
+    fn claim_notice(
+        &mut self,
+        due: &DueNotice,
+        holder: &str,
+        lease: Duration,
+    ) -> Result<FencedWrite, StoreError>;
+
+    /// Extends the claim of a holder for so long from now.
+    fn renew_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        lease: Duration,
+    ) -> Result<FencedWrite, StoreError>;
+
+    /// Gives a claim back: it was not told, and nobody tries for so long.
+    fn release_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        rest: Duration,
+    ) -> Result<FencedWrite, StoreError>;
+
+    /// It was told, or never can be.
+    fn settle_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        told: Notice,
+    ) -> Result<FencedWrite, StoreError>;
 
     /// Who holds jobs that run, or whose data is being fetched.
     fn holders(&mut self) -> Result<Vec<String>, StoreError>;

@@ -1,32 +1,49 @@
 //! A caller's jobs of several services at once: those that the caller may list.
 
-use fishplate_contract::{Fault, JobId, JobPage, JobState, Principal, Verb};
+use fishplate_contract::{Fault, JobId, JobPage, JobState, Principal, Timestamp, Verb};
 use fishplate_jobs::store::Filter;
 
 use super::authorise::{Access, Action};
 use crate::host::Host;
 
-/// Some of the caller's jobs, newest first; of these services only, if there are any.
+/// Which of a caller's jobs are wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobSelection {
+    /// Of which operations, service first; none: of all services.
+    pub operations: Vec<(String, String)>,
+    /// In which states; none: in all.
+    pub states: Vec<JobState>,
+    /// Submitted not before this.
+    pub since: Option<Timestamp>,
+    /// Submitted not after this.
+    pub until: Option<Timestamp>,
+    /// Only jobs older than this one.
+    pub after: Option<JobId>,
+}
+
+/// Some of the caller's jobs, newest first, at most so many.
 ///
 /// # Errors
 /// What the store says.
 pub async fn page(
     host: &Host,
     caller: &Principal,
-    services: &[&str],
-    state: Option<JobState>,
-    after: Option<JobId>,
+    selection: &JobSelection,
     limit: usize,
 ) -> Result<JobPage, Fault> {
+    let JobSelection { operations, states, since, until, after } = selection.clone();
     let may_list = |service: &str| {
         let action = Action::Verb(Verb::Jobs);
         let access = Access { principal: caller, service, operation: "", action };
         caller.is_for(service) && host.authoriser.authorise(&access).is_ok()
     };
+    let is_wanted =
+        |name: &str| operations.is_empty() || operations.iter().any(|(service, _)| service == name);
     let names = host.services().map(|entry| entry.service().name.as_str());
-    let wanted = names.filter(|name| services.is_empty() || services.contains(name));
-    let services = wanted.filter(|name| may_list(name)).map(str::to_owned).collect();
-    let filter = Filter { owner: caller.clone(), services, state, after, limit };
-    let (jobs, more) = host.engine.jobs(&filter).await?;
+    let names = names.filter(|name| is_wanted(name) && may_list(name));
+    let services = names.map(str::to_owned).collect();
+    let new = Filter::new(caller.clone(), services, limit);
+    let (jobs, more) =
+        host.engine.jobs(&Filter { operations, states, since, until, after, ..new }).await?;
     Ok(JobPage { jobs, more })
 }

@@ -302,12 +302,11 @@ impl JobScope<'_> {
     async fn perform(&self, verb: Verb, given: &Scalars) -> Result<Reply, Fault> {
         let Self { engine, service, owner } = *self;
         if verb == Verb::Jobs {
+            let (limit, services) = (page(given.text("limit"))?, vec![service.to_owned()]);
             let filter = Filter {
-                owner: owner.clone(),
-                services: vec![service.to_owned()],
-                state: given.text("state").and_then(JobState::from_name),
+                states: given.text("state").and_then(JobState::from_name).into_iter().collect(),
                 after: given.text("after").map(job_id).transpose()?,
-                limit: page(given.text("limit"))?,
+                ..Filter::new(owner.clone(), services, limit)
             };
             let (jobs, more) = engine.jobs(&filter).await?;
             return Ok(Reply::Jobs(JobPage { jobs, more }));

@@ -15,6 +15,7 @@ use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Functions, builtin};
 use fishplate_server::assembly::{self, AssemblyError, Backends, StoreCheck};
 use fishplate_server::current::CurrentHost;
+use fishplate_server::faces::ogc::tell_subscribers;
 use fishplate_server::host::{Host, PublicAddress};
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
@@ -100,7 +101,9 @@ impl Setup {
         drop(inside);
         let working = engine.clone();
         runtime.spawn(async move { working.run(RunMode::Dropped).await });
-        runtime.spawn(listening.serve(CurrentHost::new(host)));
+        let current = CurrentHost::new(host);
+        runtime.spawn(tell_subscribers(Arc::clone(&current)));
+        runtime.spawn(listening.serve(current));
         Server { runtime: Some(runtime), directory, address }
     }
 }

@@ -217,7 +217,8 @@ fn a_job_is_followed_and_its_results_are_as_they_were_asked_for() {
     assert_eq!(results.get("size"), None, "it was not asked for");
     assert_eq!(server.get(&format!("{job}/results/head")).text(), "abc");
     assert_eq!(server.get(&format!("{job}/results/size")).text().trim(), "3");
-    assert_eq!(server.get(&format!("{job}/results/none")).status, 404);
+    let none = server.get(&format!("{job}/results/none"));
+    assert_eq!((none.status, &json_of(&none)["status"]), (404, &json!(404)));
     let jobs = get(&server, "/ogc/jobs?status=successful&processID=pieces&type=process");
     assert_eq!(jobs["jobs"][0]["jobID"], status["jobID"]);
     assert_eq!(get(&server, "/ogc/jobs?status=failed")["jobs"], json!([]));
@@ -249,6 +250,58 @@ fn jobs_are_listed_newest_first_page_by_page() {
     }
     found.reverse();
     assert_eq!(found, made);
+}
+
+#[test]
+fn a_list_says_where_it_goes_on_even_if_nothing_was_found_so_far() {
+    let server = pieces().serve();
+    let request = json!({ "inputs": { "text": "YQ==" } });
+    for _ in 0..3 {
+        let job = spawned(&server, "pieces", &request);
+        wait_for(&server, &job, "successful");
+    }
+    let count =
+        |query: &str| get(&server, &format!("/ogc/jobs?{query}"))["jobs"].as_array().unwrap().len();
+    for (query, found) in [
+        ("limit=5000", 3),
+        ("status=failed,successful", 3),
+        ("status=failed,dismissed", 0),
+        ("processID=pieces:other", 0),
+        ("processID=pieces&minDuration=0", 3),
+        ("minDuration=3600", 0),
+        ("maxDuration=3600&limit=2", 2),
+        ("datetime=../2000-01-01T00:00:00Z", 0),
+        ("datetime=2000-01-01T00:00:00Z/..", 3),
+    ] {
+        assert_eq!(count(query), found, "{query}");
+    }
+    let second = get(&server, "/ogc/jobs?maxDuration=3600&limit=2");
+    let rest = get(&server, &path(&server, &href(&second, "next")));
+    assert_eq!(rest["jobs"].as_array().unwrap().len(), 1, "{rest}");
+    assert!(!rest["links"].to_string().contains("\"next\""), "{rest}");
+}
+
+#[test]
+fn a_job_runs_in_the_session_that_its_request_names() {
+    let server = pieces().serve();
+    let open = "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Body>\
+                <open xmlns=\"urn:fishplate:session:1\"/></e:Body></e:Envelope>";
+    let fields = "Content-Type: text/xml\r\nSOAPAction: \"\"\r\n";
+    let opened = server.exchange("POST", "/session", fields, open.as_bytes());
+    let session = opened.element("session").unwrap_or_else(|| panic!("{opened:?}"));
+    let run = |session: &str, text: Value| {
+        let path = format!("/ogc/processes/pieces/execution?session={session}");
+        let request = json!({ "inputs": { "text": text }, "response": "document" });
+        let fields = "Content-Type: application/json\r\n";
+        server.exchange("POST", &path, fields, request.to_string().as_bytes())
+    };
+    // Its outputs stay there, and are an input of the next one.
+    let first = json_of(&run(session, json!("YWJjZA==")));
+    assert!(first["head"]["href"].as_str().unwrap().contains("/session/"), "{first}");
+    let second = json_of(&run(session, json!({ "href": "session:head" })));
+    assert_eq!(server.get(&path(&server, second["head"]["href"].as_str().unwrap())).text(), "abc");
+    let refused = run("none", json!("YWJjZA=="));
+    assert_eq!((refused.status, &json_of(&refused)["parameter"]), (400, &json!("session")));
 }
 
 #[test]
@@ -334,12 +387,30 @@ fn a_fault_has_the_status_of_its_table_as_a_problem() {
     ] {
         let answer = server.exchange(method, path, "", b"");
         assert_eq!((answer.status, answer.field("allow")), (405, Some(allow)), "{method} {path}");
+        assert_eq!(json_of(&answer)["status"], 405, "{answer:?}");
     }
     for path in ["/ogc/nothing", "/ogc/processes/none", "/ogc/jobs/1"] {
-        assert_eq!(server.get(path).status, 404, "{path}");
+        let answer = server.get(path);
+        assert_eq!((answer.status, &json_of(&answer)["status"]), (404, &json!(404)), "{path}");
     }
     for query in ["jobs?limit=0", "jobs?status=x", "processes?limit=x", "openapi.json?version=2"] {
         assert_eq!(server.get(&format!("/ogc/{query}")).status, 400, "{query}");
+    }
+}
+
+#[test]
+fn a_problem_is_told_as_what_is_accepted() {
+    let server = pieces().serve();
+    for (accepted, told) in [
+        ("*/*", "application/problem+json"),
+        ("application/json", "application/json"),
+        ("application/json, */*;q=0.1", "application/problem+json"),
+        ("application/json, application/problem+json", "application/problem+json"),
+        ("text/plain", "application/problem+json"),
+    ] {
+        let answer = server.exchange("GET", "/ogc/jobs/1", &format!("Accept: {accepted}\r\n"), b"");
+        assert_eq!((answer.status, answer.field("content-type")), (404, Some(told)), "{accepted}");
+        assert_eq!(json_of(&answer)["code"], "NoSuchJob");
     }
 }
 

@@ -106,7 +106,7 @@ fn delivery(payload: &[u8], digest: Option<Digest>) -> Delivery {
         media_type: String::new(),
         digest,
         subject: String::new(),
-        posts: false,
+        posts: None,
         progress: Progress::default(),
     }
 }

@@ -13,9 +13,11 @@ use url::Url;
 
 use super::ask::{HttpRequest, Requester, refused};
 use super::body::{SizedBody, local};
-use crate::transfer::{Delivery, TransferError};
+use crate::transfer::{Delivery, PostKey, TransferError};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// Tells a message that is posted again from another one.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// How much of a file is read at once.
 const PIECE: usize = 1 << 20;
 /// Pieces that wait for the connection.
@@ -42,7 +44,12 @@ pub(super) async fn deliver(
         parcel.progress.set(0);
         Ok(SizedBody::new(pieces(&parcel.payload)?, len, parcel.progress.clone()))
     };
-    let method = if parcel.posts { Method::POST } else { Method::PUT };
+    // A string of structured fields (RFC 9651), which has its quotes.
+    let key = parcel.posts.as_ref().map(|PostKey(key)| format!("\"{key}\""));
+    if let Some(key) = key.and_then(|key| HeaderValue::try_from(key).ok()) {
+        headers.insert(IDEMPOTENCY_KEY, key);
+    }
+    let method = if parcel.posts.is_some() { Method::POST } else { Method::PUT };
     let answer = asking.ask(to, &HttpRequest { method, headers, body: &body }).await?;
     if !answer.response.status().is_success() {
         return Err(refused(answer).await);

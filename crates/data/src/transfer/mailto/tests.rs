@@ -89,7 +89,7 @@ fn delivery(name: &str, data: &[u8]) -> Delivery {
         media_type: "model/mesh".to_owned(),
         digest: Some(sha256(data)),
         subject: "mesh of job 7".to_owned(),
-        posts: false,
+        posts: None,
         progress: Progress::default(),
     }
 }

@@ -115,7 +115,7 @@ fn parcel(payload: Payload, digest: Option<Digest>) -> Delivery {
         media_type: "model/mesh".to_owned(),
         digest,
         subject: String::new(),
-        posts: false,
+        posts: None,
         progress: Progress::default(),
     }
 }

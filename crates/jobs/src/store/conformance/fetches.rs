@@ -104,11 +104,8 @@ pub(super) fn fetching_is_no_running(store: &Bed) {
     assert_eq!((backlog.fetching, backlog.queued, backlog.running), (1, 0, 1));
     assert_eq!(submit(store, &bounded(3)), Submission::Accepted);
     let fetching = Filter {
-        owner: Principal::named("ann"),
-        services: vec!["s".to_owned()],
-        state: Some(JobState::Fetching),
-        after: None,
-        limit: 9,
+        states: vec![JobState::Fetching],
+        ..Filter::new(Principal::named("ann"), vec!["s".to_owned()], 9)
     };
     assert_eq!(with(store, |t| t.list(&fetching)).len(), 2);
 }

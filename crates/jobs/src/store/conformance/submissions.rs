@@ -48,13 +48,7 @@ pub(super) fn lists(store: &Bed) {
     let ids = |filter: Filter| -> Vec<JobId> {
         with(store, |t| t.list(&filter)).iter().map(|record| record.id).collect()
     };
-    let filter = Filter {
-        owner: Principal::anonymous(),
-        services: vec!["s".to_owned()],
-        state: None,
-        after: None,
-        limit: 2,
-    };
+    let filter = Filter::new(Principal::anonymous(), vec!["s".to_owned()], 2);
     assert_eq!(ids(filter.clone()), [number(5), number(4)]);
     assert_eq!(ids(Filter { after: Some(number(4)), ..filter.clone() }), [number(3), number(2)]);
     assert_eq!(ids(Filter { after: Some(number(99)), ..filter.clone() }), []);
@@ -64,8 +58,16 @@ pub(super) fn lists(store: &Bed) {
     assert_eq!(ids(Filter { after: Some(number(6)), ..both }), [number(5), number(4)]);
     assert_eq!(ids(Filter { services: Vec::new(), ..filter.clone() }), []);
     claim(store, "h", 0);
-    let running = Filter { state: Some(JobState::Running), ..filter.clone() };
+    let running = Filter { states: vec![JobState::Running], ..filter.clone() };
     assert_eq!(ids(running), [number(2), number(1)]);
+    let either = vec![JobState::Running, JobState::Queued];
+    assert_eq!(ids(Filter { states: either, ..filter.clone() }), [number(5), number(4)]);
+    let of = |operation: &str| vec![("s".to_owned(), operation.to_owned())];
+    assert_eq!(ids(Filter { operations: of("call"), ..filter.clone() }), [number(5), number(4)]);
+    assert_eq!(ids(Filter { operations: of("cal"), ..filter.clone() }), []);
+    let between = (Some(Timestamp(2)), Some(Timestamp(3)));
+    let found = ids(Filter { since: between.0, until: between.1, ..filter.clone() });
+    assert_eq!(found, [number(3), number(2)]);
     let ann = Filter { owner: Principal::named("ann"), ..filter };
     assert_eq!(ids(ann), [number(7)]);
 }

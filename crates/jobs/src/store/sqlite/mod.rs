@@ -9,6 +9,7 @@
 
 mod claims;
 mod copy;
+mod notices;
 mod room;
 mod rows;
 mod schema;

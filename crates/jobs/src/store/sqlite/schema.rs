@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-pub(super) const SCHEMA_VERSION: i32 = 8;
+pub(super) const SCHEMA_VERSION: i32 = 9;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -112,6 +112,12 @@ const MIGRATIONS: &[&str] = &[
      CREATE INDEX usage_days_day ON usage_days (day);
      CREATE INDEX jobs_unfinished ON jobs (owner, started, bytes_in) WHERE ended IS NULL;
      CREATE INDEX jobs_occupying ON jobs (owner, disk);",
+    // 9: what is to be told of a job (bits: its start, its end), who tells it, and until when nobody else does.
+    "ALTER TABLE jobs ADD COLUMN notices INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE jobs ADD COLUMN notice_holder TEXT NOT NULL DEFAULT '';
+     ALTER TABLE jobs ADD COLUMN notice_until INTEGER NOT NULL DEFAULT 0;
+     CREATE INDEX jobs_notices ON jobs (notice_until)
+       WHERE notices <> 0 AND (ended IS NOT NULL OR (notices & 1 AND started IS NOT NULL));",
 ];
 
 /// The version of a store; 0 of one that was just made.

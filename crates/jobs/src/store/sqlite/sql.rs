@@ -5,10 +5,12 @@ use std::time::Duration;
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::notices;
 use super::rows::{RECORD, id, json, record, signed, state, unsigned};
 use crate::completion::Completion;
 use crate::executor::Handle;
 use crate::store::memory::dequeued;
+use crate::store::notices::{DueNotice, Notice};
 use crate::store::quota::OwnerUsage;
 use crate::store::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
@@ -68,6 +70,17 @@ impl Sql<'_> {
     }
 }
 
+/// An owner's jobs on a service, newest first. `?4` and `?6`: as [`list`] has them, or all.
+const LISTED: &str = "SELECT number FROM jobs WHERE owner = ?1 AND service = ?2 AND number < ?3
+   AND (?4 IS NULL OR instr(?4, ' ' || state || ' '))
+   AND (?6 IS NULL OR instr(?6, ' ' || operation || ' '))
+   AND submitted BETWEEN ?7 AND ?8 ORDER BY number DESC LIMIT ?5";
+
+/// Names, which have no spaces, with a space on either side; `None` if there are none.
+fn list(names: &[&str]) -> Option<String> {
+    (!names.is_empty()).then(|| format!(" {} ", names.join(" ")))
+}
+
 impl Transaction for Sql<'_> {
     fn submit(&mut self, job: &NewJob) -> Result<Submission, StoreError> {
         if let Some(key) = &job.key {
@@ -114,8 +127,8 @@ impl Transaction for Sql<'_> {
         }
         self.execute(
             "INSERT INTO jobs (id, service, operation, owner, key, fingerprint, directory,
-               max_running, boot, submitted, plan, state, disk, bytes_in)
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
+               max_running, boot, submitted, plan, state, disk, bytes_in, notices)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
             params![
                 job.id.as_bytes(),
                 job.service,
@@ -131,6 +144,7 @@ impl Transaction for Sql<'_> {
                 if job.fetching { "fetching" } else { "queued" },
                 signed(job.disk),
                 signed(job.bytes_in),
+                notices::bits(job.notices),
             ],
         )?;
         Ok(Submission::Accepted)
@@ -314,17 +328,25 @@ impl Transaction for Sql<'_> {
                 number
             }
         };
+        let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
         let mut numbers: Vec<i64> = Vec::new();
         for service in &filter.services {
+            let of = filter.operations.iter().filter(|(of, _)| of == service);
+            let operations: Vec<&str> = of.map(|(_, operation)| operation.as_str()).collect();
+            if operations.is_empty() && !filter.operations.is_empty() {
+                continue;
+            }
             numbers.extend(self.rows(
-                "SELECT number FROM jobs WHERE owner = ?1 AND service = ?2 AND number < ?3
-                 AND (?4 IS NULL OR state = ?4) ORDER BY number DESC LIMIT ?5",
+                LISTED,
                 params![
                     filter.owner.as_str(),
                     service,
                     below,
-                    filter.state.map(JobState::name),
+                    list(&states),
                     i64::try_from(filter.limit).unwrap_or(i64::MAX),
+                    list(&operations),
+                    filter.since.map_or(i64::MIN, |since| since.0),
+                    filter.until.map_or(i64::MAX, |until| until.0),
                 ],
                 |row| row.get::<_, i64>(0),
             )?);
@@ -362,6 +384,50 @@ impl Transaction for Sql<'_> {
             }
         }
         Ok(expired)
+    }
+
+    fn due_notices(
+        &mut self,
+        services: &[String],
+        most: usize,
+    ) -> Result<Vec<DueNotice>, StoreError> {
+        self.select_due_notices(services, most)
+    }
+
+    fn claim_notice(
+        &mut self,
+        due: &DueNotice,
+        holder: &str,
+        lease: Duration,
+    ) -> Result<FencedWrite, StoreError> {
+        self.take_notice(due, holder, lease)
+    }
+
+    fn renew_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        lease: Duration,
+    ) -> Result<FencedWrite, StoreError> {
+        self.hand_notice(job, (holder, holder), lease)
+    }
+
+    fn release_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        rest: Duration,
+    ) -> Result<FencedWrite, StoreError> {
+        self.hand_notice(job, (holder, ""), rest)
+    }
+
+    fn settle_notice(
+        &mut self,
+        job: JobId,
+        holder: &str,
+        told: Notice,
+    ) -> Result<FencedWrite, StoreError> {
+        self.clear_notice(job, holder, told)
     }
 
     fn holders(&mut self) -> Result<Vec<String>, StoreError> {

@@ -7,10 +7,12 @@ use fishplate_contract::{JobId, Principal, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::claims::{FETCHING, RUNNING};
+use super::notices::DUE;
 use super::room::SPARE_ROOM;
 use super::schema::{SCHEMA_VERSION, make_schema};
 use super::store::{SqliteStore, lock};
 use super::usage::{JOB_BYTES, UNFINISHED};
+use crate::output_choices::StoredNotices;
 use crate::store::conformance::{dead, request};
 use crate::store::quota::{DayUsage, OwnerLimits};
 use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
@@ -59,6 +61,7 @@ fn new_job(n: u8, plan: &str) -> NewJob {
         fetching: false,
         submitted: Timestamp(0),
         boot: None,
+        notices: StoredNotices::default(),
     }
 }
 
@@ -274,6 +277,7 @@ fn what_is_asked_for_each_job_does_not_look_through_all_jobs() {
         (JOB_BYTES, "COVERING INDEX jobs_occupying (owner=?)"),
         (RUNNING, "jobs_running"),
         (FETCHING, "jobs_fetching"),
+        (DUE, "jobs_notices"),
     ] {
         let mut statement = reader.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let count = statement.parameter_count();

@@ -28,12 +28,22 @@ pub(super) fn typed(
     let limit = fault.limit.as_ref();
     let limit = limit.map(|limit| format!(" (limit {}: {})", limit.name, limit.value));
     let text = format!("{fault}{}\n", limit.unwrap_or_default());
-    told(Protocol::Http, fault, "text/plain; charset=utf-8", text)
+    told(status(Protocol::Http, fault.code), fault, "text/plain; charset=utf-8", text)
 }
 
 /// A problem detail with the fault's own detail (docs/reference/faults.md) and further members.
 pub(crate) fn in_json(
     protocol: Protocol,
+    fault: &Fault,
+    kind: Option<&str>,
+    members: Map<String, Value>,
+) -> HttpResponse {
+    with_status(status(protocol, fault.code), fault, kind, members)
+}
+
+/// The same where another status is right than the table has for the fault's code.
+pub(crate) fn with_status(
+    status: u16,
     fault: &Fault,
     kind: Option<&str>,
     mut members: Map<String, Value>,
@@ -42,7 +52,7 @@ pub(crate) fn in_json(
     let detail = [
         ("type", Some(json!(kind.unwrap_or("about:blank")))),
         ("title", Some(json!(fault.code.name()))),
-        ("status", Some(json!(status(protocol, fault.code)))),
+        ("status", Some(json!(status))),
         ("detail", Some(json!(fault.message))),
         ("code", Some(json!(fault.code.name()))),
         ("parameter", fault.parameter.as_ref().map(|name| json!(name))),
@@ -54,11 +64,10 @@ pub(crate) fn in_json(
     ];
     let detail = detail.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     members.extend(detail);
-    told(protocol, fault, "application/problem+json", format!("{}\n", Value::Object(members)))
+    told(status, fault, "application/problem+json", format!("{}\n", Value::Object(members)))
 }
 
-fn told(protocol: Protocol, fault: &Fault, content_type: &str, body: String) -> HttpResponse {
-    let status = status(protocol, fault.code);
+fn told(status: u16, fault: &Fault, content_type: &str, body: String) -> HttpResponse {
     let mut reply = Response::new(HttpBody::bytes(body));
     *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     put(&mut reply, header::CONTENT_TYPE, content_type);

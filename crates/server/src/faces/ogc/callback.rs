@@ -1,35 +1,46 @@
 //! Who asked for it is told how a job ends (conformance class `callback`): a POST to the addresses that the request named, within
 //! the rules for what this server may ask (`data::policy`).
 //!
-//! The addresses are kept with the job. A server that is started anew goes on with the jobs that have not ended; one that is
-//! killed between a job's end and its callback does not tell it.
+//! That somebody is to be told is kept with the job, in one transaction with it, until he was: a server that is stopped or killed
+//! tells it when it is started anew, and of several servers on one store one tells it, unless it is killed meanwhile. So it is told at
+//! least once; a request that tells the same again has the same `Idempotency-Key`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, CallOptions, Fault, FaultCode, JobState, OutputChoice, OutputForm, Payload,
-    Principal, Verb,
+    Argument, CallOptions, Clock as _, Fault, FaultCode, Notices, OutputChoice, OutputForm,
+    Payload, Principal, SystemClock, Verb,
 };
 use fishplate_data::Progress;
-use fishplate_data::transfer::Delivery;
+use fishplate_data::transfer::{Delivery, PostKey};
 use fishplate_jobs::engine::OwnJob;
+use fishplate_jobs::store::notices::{DueNotice, Notice};
 use http_body_util::BodyExt as _;
 use hyper::header::HeaderMap;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
 use super::execute::{ResponseForm, ResultsChoice};
 use super::handle;
 use super::jobs::CallersJob;
 use super::links::JSON;
 use super::process::Process;
+use crate::current::CurrentHost;
 use crate::dispatch::authorise::{Access, Action};
 use crate::dispatch::request::Reply;
 use crate::host::{Host, PublicAddress};
 use crate::memory::MemoryReservation;
 
-/// How often a job is looked at that another process works on, or whose beginning is to be told.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked for what other processes have left: what happens here wakes us.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How many are told at once.
+const TOLD_AT_ONCE: usize = 32;
+
+/// How long it is left alone to tell what could not be told.
+const SHORTEST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(300);
 
 /// Who is told (`subscriber.yaml`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +61,12 @@ pub(super) struct Subscriber {
 const LONGEST_ADDRESS: usize = 4096;
 
 impl Subscriber {
+    /// What of a job it is told.
+    pub(super) fn notices(&self) -> Notices {
+        let end = self.success_uri.is_some() || self.failed_uri.is_some();
+        Notices { start: self.in_progress_uri.is_some(), end }
+    }
+
     /// Whether all of its addresses may be told, and the caller may have them told.
     ///
     /// # Errors
@@ -92,72 +109,85 @@ impl Subscriber {
     }
 }
 
-/// Goes on with what was to be told when the server was stopped.
-pub async fn resume(host: Arc<Host>) {
-    match host.engine.noted().await {
-        Ok(noted) => noted.into_iter().for_each(|(owner, job)| watch(&host, owner, job)),
-        Err(fault) => tracing::error!(%fault, "who is to be told of jobs can't be told"),
+/// Has subscribers told, as long as it is awaited, of all jobs of the store that this server's services have: by this server, or by
+/// another one on the same store, whichever claims it first.
+pub async fn tell_subscribers(current: Arc<CurrentHost>) {
+    let mut telling = JoinSet::new();
+    loop {
+        let host = current.get();
+        let room = TOLD_AT_ONCE.saturating_sub(telling.len());
+        if room > 0 && host.place() != PublicAddress::At {
+            match host.engine.claim_notices(names(&host), room).await {
+                Ok(claimed) => claimed.into_iter().for_each(|due| {
+                    let host = Arc::clone(&host);
+                    telling.spawn(async move { tell(&host, &due).await });
+                }),
+                Err(fault) => tracing::warn!(%fault, "who is to be told of jobs is not known"),
+            }
+        }
+        tokio::select! {
+            () = host.engine.notice_due() => {}
+            Some(told) = telling.join_next() => {
+                // Nobody renews its claim any more: it is told again.
+                let _ = told.inspect_err(|error| tracing::error!(%error, "telling of a job broke off"));
+            }
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
     }
 }
 
-/// Has whoever asked for it told how a job goes on, beside everything else.
-pub(super) fn watch(host: &Arc<Host>, owner: Principal, job: OwnJob) {
-    let subscriber = ResultsChoice::of_note(job.note.as_deref()).subscriber;
-    let Some(subscriber) = subscriber.filter(|it| *it != Subscriber::default()) else { return };
-    let host = Arc::clone(host);
-    tokio::spawn(async move {
-        let id = job.id;
-        if let Err(fault) = follow(&host, &owner, job, &subscriber).await {
-            tracing::warn!(job = %id, %fault, "nobody was told of a job");
-        }
-    });
+fn names(host: &Host) -> Vec<String> {
+    host.services().map(|entry| entry.service().name.clone()).collect()
 }
 
-async fn follow(
-    host: &Host,
-    owner: &Principal,
-    job: OwnJob,
-    subscriber: &Subscriber,
-) -> Result<(), Fault> {
-    let mut in_progress = subscriber.in_progress_uri.as_deref();
-    let state = loop {
-        // Before it is asked how it stands, so that its end is not missed.
-        let end = host.engine.end_of(job.id);
-        let state = host.engine.status(owner, &job.service, job.id).await?.state;
-        if state == JobState::Running
-            && let Some(uri) = in_progress.take()
-        {
-            tell_status(host, owner, &job, uri).await;
-        }
-        if state.is_final() {
-            break state;
-        }
-        let _ = tokio::time::timeout(LOOK_EVERY, end).await;
+/// Tells it once, or lets it rest for as long again as it waits already.
+async fn tell(host: &Host, due: &DueNotice) {
+    let told = tokio::select! {
+        told = told(host, due) => told,
+        () = host.engine.keep_notice(due) => return,
     };
-    match (state, &subscriber.success_uri, &subscriber.failed_uri) {
-        (JobState::Done, Some(uri), _) => {
-            let results = results(host, owner, &job).await?;
-            post(host, owner, uri, results).await
-        }
-        (JobState::Done, None, _) | (_, _, None) => Ok(()),
-        (_, _, Some(uri)) => {
-            tell_status(host, owner, &job, uri).await;
-            Ok(())
-        }
+    let Err(fault) = told else { return host.engine.settle_notice(due).await };
+    let waited = SystemClock.now().since(due.since);
+    let can_change = !matches!(
+        fault.code,
+        FaultCode::AddressForbidden
+            | FaultCode::Forbidden
+            | FaultCode::InvalidValue
+            | FaultCode::NoSuchJob
+            | FaultCode::NotSupported
+    );
+    let job = due.job;
+    if can_change && waited < host.settings.callback_time {
+        tracing::info!(%job, %fault, "a subscriber was not told of a job; he will be");
+        host.engine.release_notice(due, waited.clamp(SHORTEST_REST, LONGEST_REST)).await;
+    } else {
+        tracing::warn!(%job, %fault, "a subscriber is not told of a job any more");
+        host.engine.settle_notice(due).await;
     }
 }
 
-/// Tells how a job stands; if that can't be told, it goes on all the same.
-async fn tell_status(host: &Host, owner: &Principal, job: &OwnJob, uri: &str) {
-    let told = async {
-        let found = CallersJob::find(host, owner, &job.id.to_string()).await?;
-        let (mut status, links) = found.status().await?;
+async fn told(host: &Host, due: &DueNotice) -> Result<(), Fault> {
+    let owner = &due.owner;
+    let found = CallersJob::find(host, owner, &due.job.to_string()).await?;
+    let note = ResultsChoice::of_note(found.job.note.as_deref());
+    let Some(subscriber) = &note.subscriber else { return Ok(()) };
+    let (mut status, links) = found.status().await?;
+    let is = |code: &str| status["status"] == code;
+    let (uri, moment) = match due.notice {
+        // It has ended meanwhile, which is told instead.
+        Notice::Started if !is("running") => return Ok(()),
+        Notice::Started => (&subscriber.in_progress_uri, "started"),
+        Notice::Ended if is("successful") => (&subscriber.success_uri, "ended"),
+        Notice::Ended => (&subscriber.failed_uri, "ended"),
+    };
+    let Some(uri) = uri else { return Ok(()) };
+    let body = if is("successful") {
+        results(host, owner, &found.job).await?
+    } else {
         status["links"] = super::links::in_body(&links);
-        post(host, owner, uri, status.to_string().into()).await
+        status.to_string().into()
     };
-    if let Err(fault) = told.await {
-        tracing::warn!(job = %job.id, %fault, "nobody was told how a job stands");
-    }
+    post(host, due, uri, body, &format!("{}-{moment}", due.job)).await
 }
 
 /// The results as a document; what is large in them by reference.
@@ -186,15 +216,23 @@ async fn results(host: &Host, owner: &Principal, job: &OwnJob) -> Result<bytes::
     Ok(reply.into_body().collect().await.map_err(failed)?.to_bytes())
 }
 
-async fn post(host: &Host, owner: &Principal, uri: &str, body: bytes::Bytes) -> Result<(), Fault> {
+/// `key` is the same however often this is told, so that whoever is told can see that he was before.
+async fn post(
+    host: &Host,
+    due: &DueNotice,
+    uri: &str,
+    body: bytes::Bytes,
+    key: &str,
+) -> Result<(), Fault> {
     let message = Delivery {
         payload: Payload::Inline(body),
         name: String::new(),
         media_type: JSON.to_owned(),
         digest: None,
         subject: String::new(),
-        posts: true,
+        posts: Some(PostKey(key.to_owned())),
         progress: Progress::default(),
     };
-    host.data.resolver.deliver(&message, uri, owner, &Progress::default()).await.map(drop)
+    let progress = Progress::default();
+    host.data.resolver.deliver(&message, uri, &due.owner, &progress).await.map(drop)
 }

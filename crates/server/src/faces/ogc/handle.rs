@@ -16,12 +16,13 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::address::OgcResource;
+use super::callback::Subscriber;
 use super::execute::{self, ResponseForm, ResultsChoice};
 use super::jobs::{self, CallersJob};
 use super::links::{self, JSON, Link, address};
 use super::process::{self, Process};
 use super::query::{self, Query};
-use super::{callback, documents, list, openapi, problem, results};
+use super::{documents, list, openapi, problem, results};
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::{Reply, Request};
 use crate::host::{Host, ServiceEntry};
@@ -49,6 +50,7 @@ where
         tracing::debug!(%fault, path = "ogc", "refused");
         problem::reply(&fault)
     });
+    problem::negotiate(&mut reply, &asked.headers);
     reply.headers_mut().append(header::VARY, HeaderValue::from_static("accept"));
     if !body.drain().await {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -122,9 +124,8 @@ async fn resource_of(
         }
         OgcResource::Execution(_) | OgcResource::Unknown => {
             let what = format!("there is nothing here; {public}/ogc tells what there is");
-            let mut reply = problem::reply(&Fault::new(FaultCode::UnknownService, what));
-            *reply.status_mut() = StatusCode::NOT_FOUND;
-            return Ok(reply);
+            let fault = Fault::new(FaultCode::UnknownService, what);
+            return Ok(problem::reply_as(StatusCode::NOT_FOUND, &fault));
         }
     };
     Ok(answer_with(StatusCode::OK, document, &links))
@@ -168,8 +169,8 @@ fn redirect(to: &str) -> HttpResponse {
 
 fn not_allowed(methods: &'static str) -> HttpResponse {
     let what = format!("here one can {methods}");
-    let mut reply = problem::reply(&Fault::new(FaultCode::NotSupported, what));
-    *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    let fault = Fault::new(FaultCode::NotSupported, what);
+    let mut reply = problem::reply_as(StatusCode::METHOD_NOT_ALLOWED, &fault);
     reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     reply
 }
@@ -221,16 +222,18 @@ where
         subscriber.check(host, process, caller)?;
     }
     let execute::Execution { arguments, mut options, choice, is_async } = execution;
+    options.session = Query::of(asked).read("session", "the ID of a session, from its service")?;
     let entry = process.entry;
     let operation = process.call.operation.as_str();
     // Without a job there would be nothing to tell of.
     let wants_job = is_async || choice.subscriber.is_some();
     if wants_job && process.verb(Verb::Spawn).is_some() {
         options.note = choice.note();
+        options.notices = choice.subscriber.as_ref().map(Subscriber::notices).unwrap_or_default();
         let verb = (Verb::Spawn, operation);
         let reply =
             Box::pin(ask(host, entry, verb, arguments, options, caller, &mut memory)).await?;
-        let Reply::Spawned(SubmittedJob { id, existing }) = reply else {
+        let Reply::Spawned(SubmittedJob { id, .. }) = reply else {
             return Err(Fault::new(FaultCode::Internal, "spawn gave what another verb gives"));
         };
         let job = OwnJob {
@@ -240,10 +243,6 @@ where
             is_final: false,
             note: choice.note(),
         };
-        // Who asks again with the same key gets the job of before, whose end is told to whom it was promised.
-        if !existing {
-            callback::watch(host, caller.clone(), job.clone());
-        }
         return Ok(accepted(host, &job, is_async));
     }
     let verb = (Verb::Call, operation);
@@ -306,9 +305,8 @@ async fn job_results(
     if let Some(output) = output {
         if known.iter().all(|parameter| parameter.name != output) {
             let what = format!("the process {} has no output {output}", job.process()?.id());
-            let mut reply = problem::reply(&Fault::new(FaultCode::UnexpectedParameter, what));
-            *reply.status_mut() = StatusCode::NOT_FOUND;
-            return Ok(reply);
+            let fault = Fault::new(FaultCode::UnexpectedParameter, what);
+            return Ok(problem::reply_as(StatusCode::NOT_FOUND, &fault));
         }
         choice.outputs = vec![output.to_owned()];
         choice.response = Some(ResponseForm::Raw);

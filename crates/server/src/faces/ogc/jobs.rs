@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fishplate_contract::{
     Argument, CallOptions, Fault, FaultCode, JobId, JobReport, JobState, LogPage, Principal, Verb,
 };
-use fishplate_jobs::engine::OwnJob;
+use fishplate_jobs::engine::{OwnJob, no_such_job};
 use serde_json::{Value, json};
 
 use super::address::ProcessId;
@@ -39,6 +39,10 @@ impl<'h> CallersJob<'h> {
             Fault::new(FaultCode::NoSuchJob, format!("there is no job {shown:?}: {error}"))
         })?;
         let job = host.engine.own_job(caller, id).await?;
+        // Whose credential is good for other services only does not learn that it is there.
+        if !caller.is_for(&job.service) {
+            return Err(no_such_job(id));
+        }
         match host.service(&job.service) {
             Some(entry) => Ok(Self { host, caller, entry, job }),
             None => {
@@ -103,17 +107,33 @@ impl<'h> CallersJob<'h> {
         }
     }
 
-    /// Ends it if it has not ended, else forgets it.
+    /// Ends it if it has not ended, else forgets it; tells what has become of it.
     pub(super) async fn dismiss(&self) -> Result<(Value, Vec<Link>), Fault> {
         let verb = if self.job.is_final { Verb::Remove } else { Verb::Kill };
-        let message = match self.about(verb, Vec::new()).await? {
-            Reply::Killed(killed) => killed.message,
-            Reply::Removed => "the job and its results were removed".to_owned(),
+        let killed = match self.about(verb, Vec::new()).await? {
+            Reply::Killed(killed) => killed,
+            Reply::Removed => {
+                let message = "the job and its results were removed";
+                return Ok(self.dismissed(message, Link::new(self.host, "/jobs", "up", "Jobs")));
+            }
             _ => return Err(unlike(verb)),
         };
-        let mut told = brief(&self.job, "dismissed", &message);
+        if killed.state == JobState::Killed {
+            let path = format!("/jobs/{}", self.job.id);
+            return Ok(
+                self.dismissed(&killed.message, Link::new(self.host, &path, "self", "The job"))
+            );
+        }
+        // It was done before, or takes its time.
+        let (mut told, links) = self.status().await?;
+        told["message"] = json!(killed.message);
+        Ok((told, links))
+    }
+
+    fn dismissed(&self, message: &str, link: Link) -> (Value, Vec<Link>) {
+        let mut told = brief(&self.job, "dismissed", message);
         told["progress"] = json!(0);
-        Ok((told, vec![Link::new(self.host, "/jobs", "up", "Jobs")]))
+        (told, vec![link])
     }
 }
 
@@ -157,6 +177,7 @@ pub(super) fn job_links(host: &Host, id: JobId, status: &str) -> Vec<Link> {
     ];
     let results = format!("{path}/results");
     match status {
+        "accepted" | "running" => links.push(Link::new(host, &path, "monitor", "How it stands")),
         "successful" => links.push(Link::new(host, &results, RESULTS, "The results")),
         "failed" => links.push(Link::new(host, &results, EXCEPTIONS, "Why it failed")),
         _ => {}

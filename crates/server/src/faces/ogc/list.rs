@@ -13,12 +13,15 @@ use super::address::ProcessId;
 use super::jobs::{listed, status_code};
 use super::links::Link;
 use super::query::{Query, invalid};
-use crate::dispatch::job_list;
+use crate::dispatch::job_list::{self, JobSelection};
 use crate::host::Host;
 
 /// The most jobs of one answer, and how many there are if nobody says how many.
-pub(super) const MOST: usize = 10_000;
+pub(super) const MOST: usize = DEFAULTS.jobs_page;
 pub(super) const DEFAULT: usize = 100;
+
+/// How many jobs one request looks at, of which it wants those that ran for so long: the link `next` goes on behind them.
+const MOST_LOOKED_AT: usize = 10_000;
 
 /// The statuses that a job may have.
 pub(super) const STATUSES: [&str; 5] = ["accepted", "running", "successful", "failed", "dismissed"];
@@ -26,12 +29,8 @@ pub(super) const STATUSES: [&str; 5] = ["accepted", "running", "successful", "fa
 /// Which jobs are wanted.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// None: of all processes.
-    processes: Vec<(String, String)>,
-    /// None: in whatever status.
-    statuses: Vec<String>,
-    /// Accepted between these.
-    created: (Option<Timestamp>, Option<Timestamp>),
+    /// What the store can look for.
+    selection: JobSelection,
     /// They run, or ran, at least so long.
     least: Option<Duration>,
     /// They run, or ran, at most so long.
@@ -42,9 +41,12 @@ struct Wanted {
 
 impl Wanted {
     fn of(query: &Query) -> Result<Self, Fault> {
-        let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
-        if let Some(other) = statuses.iter().find(|it| !STATUSES.contains(&it.as_str())) {
-            return Err(invalid("status", other, &STATUSES.join(", ")));
+        let mut states = Vec::new();
+        for status in query.all("status") {
+            if !STATUSES.contains(&status) {
+                return Err(invalid("status", status, &STATUSES.join(", ")));
+            }
+            states.extend(JobState::ALL.into_iter().filter(|state| status_code(*state) == status));
         }
         let process = |id: &str| {
             let id = ProcessId::of(id);
@@ -60,39 +62,53 @@ impl Wanted {
             seconds.map(of).transpose()
         };
         let mut types = query.all("type").peekable();
+        let (since, until) = query.get("datetime").map(interval).transpose()?.unwrap_or_default();
+        let after = query.read::<JobId>("after", "the ID of a job")?;
+        let operations = query.all("processID").map(process).collect();
         Ok(Self {
-            processes: query.all("processID").map(process).collect(),
-            statuses,
-            created: query.get("datetime").map(interval).transpose()?.unwrap_or_default(),
+            selection: JobSelection { operations, states, since, until, after },
             least: seconds("minDuration")?,
             most: seconds("maxDuration")?,
             is_nothing: types.peek().is_some() && !types.any(|it| it == "process"),
         })
     }
 
+    /// Whether a job that the store found is one of them. How long it ran stands in its record only.
     fn has(&self, job: &JobReport, now: Timestamp) -> bool {
-        let process = (&job.service, &job.operation);
-        let (from, to) = self.created;
         let duration = job.started.map(|started| job.ended.unwrap_or(now).since(started));
         let is_as_long = |test: &dyn Fn(Duration) -> bool| duration.is_some_and(test);
-        (self.processes.is_empty()
-            || self.processes.iter().any(|(service, operation)| (service, operation) == process))
-            && (self.statuses.is_empty()
-                || self.statuses.iter().any(|it| it == status_code(job.state)))
-            && from.is_none_or(|from| job.submitted >= from)
-            && to.is_none_or(|to| job.submitted <= to)
-            && self.least.is_none_or(|least| is_as_long(&|it| it >= least))
+        self.least.is_none_or(|least| is_as_long(&|it| it >= least))
             && self.most.is_none_or(|most| is_as_long(&|it| it <= most))
     }
 
-    /// The one state that all of them have, if a store can look for it.
-    fn state(&self) -> Option<JobState> {
-        match self.statuses[..] {
-            [ref one] if one == "running" => Some(JobState::Running),
-            [ref one] if one == "successful" => Some(JobState::Done),
-            [ref one] if one == "dismissed" => Some(JobState::Killed),
-            _ => None,
+    /// So many of the jobs that are wanted, newest first, and whether there may be more, older than the one of the
+    /// selection.
+    async fn find(
+        &mut self,
+        host: &Host,
+        caller: &Principal,
+        limit: usize,
+    ) -> Result<(Vec<JobReport>, bool), Fault> {
+        let (mut found, mut looked_at, mut more) = (Vec::new(), 0, !self.is_nothing);
+        let is_found_by_store = self.least.is_none() && self.most.is_none();
+        let at_once = if is_found_by_store { limit } else { DEFAULTS.jobs_page };
+        while more && found.len() < limit && looked_at < MOST_LOOKED_AT {
+            let page = job_list::page(host, caller, &self.selection, at_once).await?;
+            looked_at += page.jobs.len();
+            more = page.more;
+            let now = SystemClock.now();
+            for job in page.jobs {
+                if found.len() == limit {
+                    more = true;
+                    break;
+                }
+                self.selection.after = Some(job.id);
+                if self.has(&job, now) {
+                    found.push(job);
+                }
+            }
         }
+        Ok((found, more))
     }
 }
 
@@ -131,31 +147,12 @@ pub(super) async fn list(
 ) -> Result<(Value, Vec<Link>), Fault> {
     let query = Query::of(asked);
     let limit = query.limit(DEFAULT, MOST)?;
-    let wanted = Wanted::of(&query)?;
-    let mut after = query.read::<JobId>("after", "the ID of a job")?;
-    let services: Vec<&str> =
-        wanted.processes.iter().map(|(service, _)| service.as_str()).collect();
-    let mut found = Vec::new();
-    let mut more = !wanted.is_nothing;
-    while more && found.len() <= limit {
-        let page =
-            job_list::page(host, caller, &services, wanted.state(), after, DEFAULTS.jobs_page)
-                .await?;
-        more = page.more;
-        after = page.jobs.last().map(|job| job.id);
-        let now = SystemClock.now();
-        found.extend(page.jobs.into_iter().filter(|job| wanted.has(job, now)));
-    }
-    let more = found.len() > limit;
-    found.truncate(limit);
+    let mut wanted = Wanted::of(&query)?;
+    let (found, more) = wanted.find(host, caller, limit).await?;
     let mut links = vec![Link::new(host, "/jobs", "self", "Jobs")];
-    if let (true, Some(last)) = (more, found.last()) {
-        links.push(Link::new(
-            host,
-            &format!("/jobs?{}", next(asked, last.id)),
-            "next",
-            "Older jobs",
-        ));
+    if let (true, Some(last)) = (more, wanted.selection.after) {
+        let path = format!("/jobs?{}", next(asked, last));
+        links.push(Link::new(host, &path, "next", "Older jobs"));
     }
     let jobs: Vec<Value> = found.iter().map(|report| listed(host, report)).collect();
     Ok((json!({ "jobs": jobs }), links))
@@ -202,20 +199,41 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_chosen_by_process_status_time_and_duration() {
+    fn what_the_store_can_look_for_is_asked_of_it() {
+        let at = |second: i64| Some(Timestamp(second * 1000));
+        let process = |operation: &str| ("mesh".to_owned(), operation.to_owned());
+        let none = JobSelection::default();
+        for (query, selection) in [
+            ("", none.clone()),
+            ("type=process&limit=3", none.clone()),
+            (
+                "processID=mesh,mesh%3Afine",
+                JobSelection { operations: vec![process("call"), process("fine")], ..none.clone() },
+            ),
+            (
+                "status=failed&status=running",
+                JobSelection {
+                    states: vec![JobState::Failed, JobState::Unknown, JobState::Running],
+                    ..none.clone()
+                },
+            ),
+            (
+                "datetime=1970-01-01T00:00:01Z",
+                JobSelection { since: at(1), until: Some(Timestamp(1999)), ..none.clone() },
+            ),
+            ("datetime=../1970-01-01T00:00:02Z", JobSelection { until: at(2), ..none.clone() }),
+            ("datetime=1970-01-01T00:00:02Z/..", JobSelection { since: at(2), ..none.clone() }),
+        ] {
+            assert_eq!(wanted(query).unwrap().selection, selection, "{query}");
+        }
+        assert!(wanted("type=other").unwrap().is_nothing);
+    }
+
+    #[test]
+    fn jobs_are_chosen_by_how_long_they_ran() {
         let job = report(1000, Some(2000), Some(5000), JobState::Done);
         for (query, has) in [
             ("", true),
-            ("type=process", true),
-            ("processID=mesh", true),
-            ("processID=other,mesh%3Acall", true),
-            ("processID=mesh:other", false),
-            ("status=failed,successful", true),
-            ("status=failed&status=running", false),
-            ("datetime=1970-01-01T00:00:01Z", true),
-            ("datetime=1970-01-01T00:00:02Z", false),
-            ("datetime=../1970-01-01T00:00:02Z", true),
-            ("datetime=1970-01-01T00:00:02Z/..", false),
             ("minDuration=3", true),
             ("minDuration=3.5", false),
             ("maxDuration=3&minDuration=0", true),
@@ -223,7 +241,6 @@ mod tests {
         ] {
             assert_eq!(wanted(query).unwrap().has(&job, Timestamp(9000)), has, "{query}");
         }
-        assert!(wanted("type=other").unwrap().is_nothing);
         // One that runs is as old as it is by now; one that has not begun has no duration.
         let running = report(1000, Some(2000), None, JobState::Running);
         assert!(wanted("minDuration=7").unwrap().has(&running, Timestamp(9000)));

@@ -22,6 +22,6 @@ mod results;
 mod schema;
 
 pub use address::{OGC, OgcResource};
-pub use callback::resume as resume_callbacks;
+pub use callback::tell_subscribers;
 pub use handle::answer;
 pub(crate) use problem::reply as refused;

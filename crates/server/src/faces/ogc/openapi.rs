@@ -151,7 +151,7 @@ fn fixed_paths() -> Map<String, Value> {
     let run = json!({
         "operationId": "execute",
         "summary": "Runs a process",
-        "parameters": [in_path("processID"), prefer()],
+        "parameters": [in_path("processID"), session(), prefer()],
         "requestBody": { "content": { "application/json": { "schema": { "$ref": "#/components/schemas/execute" } } } },
         "responses": executed(&json!({ "$ref": "#/components/schemas/results" })),
     });
@@ -175,6 +175,13 @@ fn fixed_paths() -> Map<String, Value> {
         Value::Object(paths) => paths,
         _ => Map::new(),
     }
+}
+
+fn session() -> Value {
+    let mut session = in_query("session", &json!({ "type": "string" }));
+    session["description"] =
+        json!("The session that the job runs in: an ID that the service `session` gave.");
+    session
 }
 
 fn prefer() -> Value {
@@ -243,7 +250,7 @@ fn execution(process: Process<'_>, dialect: Dialect) -> Value {
         "operationId": format!("execute-{}", process.id()),
         "summary": process.entry.service().title,
         "description": process.call.documentation,
-        "parameters": [prefer()],
+        "parameters": [session(), prefer()],
         "requestBody": { "required": !required.is_empty(), "content": { "application/json": { "schema": request } } },
         "responses": executed(&only),
     })

@@ -1,11 +1,17 @@
 //! Faults as problem details (RFC 9457), of the types that the standard names where it names one.
 
 use fishplate_contract::{Fault, FaultCode};
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderValue};
 use serde_json::Map;
 
+use super::links::JSON;
+use super::query::accepts;
 use crate::faces::data::problem;
 use crate::http::HttpResponse;
 use crate::status::Protocol;
+
+const PROBLEM: &str = "application/problem+json";
 
 /// The type of a problem, if the standard has one for it.
 fn kind(code: FaultCode) -> Option<String> {
@@ -21,4 +27,18 @@ fn kind(code: FaultCode) -> Option<String> {
 /// The answer that tells of a fault.
 pub(crate) fn reply(fault: &Fault) -> HttpResponse {
     problem::in_json(Protocol::Ogc, fault, kind(fault.code).as_deref(), Map::new())
+}
+
+/// The same with a status of its own.
+pub(super) fn reply_as(status: StatusCode, fault: &Fault) -> HttpResponse {
+    problem::with_status(status.as_u16(), fault, kind(fault.code).as_deref(), Map::new())
+}
+
+/// Who accepts JSON, but neither problems nor everything, gets a problem as JSON (RFC 9110, section 12.5.1).
+pub(super) fn negotiate(reply: &mut HttpResponse, asked: &HeaderMap) {
+    let is_problem = reply.headers().get(header::CONTENT_TYPE).is_some_and(|told| told == PROBLEM);
+    let accepts_problems = [PROBLEM, "application/*", "*/*"].iter().any(|it| accepts(asked, it));
+    if is_problem && accepts(asked, JSON) && !accepts_problems {
+        reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    }
 }

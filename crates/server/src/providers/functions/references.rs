@@ -152,7 +152,7 @@ pub(super) async fn sent(
     let answer = OutputChoices {
         session: options.session.map(|session| session.to_string()),
         choices: options.outputs.iter().map(choice).collect(),
-        note: None,
+        ..OutputChoices::default()
     };
     let reference_size = host.engine.settings().reference_size;
     let mut sent = Vec::with_capacity(outputs.len());
@@ -235,7 +235,7 @@ impl OutputFile {
             media_type,
             digest: None,
             subject,
-            posts: false,
+            posts: None,
             progress: progress.clone(),
         };
         host.data.deliver(&unpacked, to, owner, &progress).await

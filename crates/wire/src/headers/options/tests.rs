@@ -60,7 +60,7 @@ fn options_travel_in_headers() {
             choice("*", OutputForm::Auto, None),
             choice("deck", OutputForm::Value, None),
         ],
-        note: None,
+        ..CallOptions::default()
     };
     for data in [PLAIN, DataView::Xdescr] {
         for arrays in [None, Some(ArrayForm::Binary)] {

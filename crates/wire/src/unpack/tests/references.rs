@@ -339,7 +339,7 @@ proptest! {
             key,
             session: session.map(SessionId::from_bytes),
             outputs,
-            note: None,
+            ..CallOptions::default()
         };
         for &packaging in Packaging::ALL {
             let form = RequestForm {

@@ -1,0 +1,67 @@
+//! What of jobs is still to be told to whom it was promised, and which process tells it. It stands with the job's record until it was
+//! told, so it is told at least once, whoever is killed meanwhile.
+
+use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+
+use crate::output_choices::StoredNotices;
+use crate::process;
+
+/// What is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The job's program was started.
+    Started,
+    /// The job has ended.
+    Ended,
+}
+
+/// What is to be told of a job now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueNotice {
+    /// The job.
+    pub job: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its owner.
+    pub owner: Principal,
+    /// What is to be told.
+    pub notice: Notice,
+    /// Since when.
+    pub since: Timestamp,
+    /// As its claim was seen.
+    pub(super) claim: NoticeClaim,
+}
+
+/// Who tells it, and until when nobody else does; nobody's: until when it rests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NoticeClaim {
+    pub(super) holder: String,
+    pub(super) until: Timestamp,
+}
+
+impl NoticeClaim {
+    /// Whether it may be claimed.
+    pub(super) fn is_free(&self, now: Timestamp) -> bool {
+        self.until <= now || (!self.holder.is_empty() && process::is_dead(&self.holder))
+    }
+}
+
+impl StoredNotices {
+    /// What of them is due to be told of a job that is in this state.
+    pub(super) fn due(self, state: JobState, is_started: bool) -> Option<Notice> {
+        match self {
+            notices if notices.is_none() => None,
+            _ if state.is_final() => Some(Notice::Ended),
+            Self { start: true, .. } if is_started => Some(Notice::Started),
+            _ => None,
+        }
+    }
+
+    /// What is left when this was told.
+    pub(super) fn without(self, told: Notice) -> Self {
+        match told {
+            Notice::Started => Self { start: false, ..self },
+            Notice::Ended => Self::default(),
+        }
+    }
+}
