@@ -57,6 +57,10 @@ pub struct Settings {
     pub key_length: usize,
     /// Bytes of a request in JSON.
     pub json_size: u64,
+    /// Browsers that watch jobs at once.
+    pub job_viewers: usize,
+    /// Bytes of inputs that are kept with a job, to be changed and given again.
+    pub inputs_kept: usize,
     /// Functions of this process that run at once; calls beyond it wait.
     pub functions_running: usize,
     /// Calls of functions that wait; one more is refused.
@@ -179,6 +183,8 @@ impl Settings {
             message_memory: DEFAULTS.message_memory,
             json_size: DEFAULTS.json_size,
             key_length: DEFAULTS.key_length,
+            job_viewers: DEFAULTS.job_viewers,
+            inputs_kept: DEFAULTS.inputs_kept,
             functions_running: DEFAULTS.functions_running.here() as usize,
             functions_queued: DEFAULTS.functions_queued,
             function_time: DEFAULTS.function_time,
@@ -425,6 +431,8 @@ impl Limits {
             "message_memory" => &mut faces.message_memory,
             "json_size" => &mut faces.json_size,
             "key_length" => &mut faces.key_length,
+            "job_viewers" => &mut faces.job_viewers,
+            "inputs_kept" => &mut faces.inputs_kept,
             "functions_running" => &mut faces.functions_running,
             "functions_queued" => &mut faces.functions_queued,
             "function_time" => &mut faces.function_time,

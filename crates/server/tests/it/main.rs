@@ -3,6 +3,7 @@
 mod assembly;
 mod bed;
 mod boundary;
+mod browser;
 mod connection;
 mod faces;
 mod local_caller;
