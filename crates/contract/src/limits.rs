@@ -258,6 +258,12 @@ limits! {
         /// bytes of inputs that are kept with a job, so that it can be run again with some of them changed;
         /// a text that is longer is not kept
         inputs_kept: usize = 16 << 10, Bytes;
+        /// bytes of an output that are looked at to show it on a page:
+        /// of a larger array some numbers are read, of a larger archive the first members
+        preview_size: u64 = 16 << 20, Bytes > 0;
+        /// bytes of a picture or a mesh that a page has the browser fetch to show it;
+        /// a larger one is there to download
+        preview_fetch: u64 = 64 << 20, Bytes;
     }
 
     "connections" {
