@@ -2,24 +2,28 @@
 //! Made here, whole: scripts only keep them up to date, and nothing comes from elsewhere.
 //!
 //! Reading order: `page` (what they have in common), `form`, `job`, `events` (a job as it goes on), `watch` (who looks at it),
-//! `example`, `domain`.
+//! `preview` (what came of it), `jobs`, `account`, `example`, `domain`.
 
+pub(crate) mod account;
 pub(crate) mod domain;
 pub(crate) mod events;
-mod example;
+pub(crate) mod example;
 pub(crate) mod form;
 pub(crate) mod job;
+pub(crate) mod jobs;
 pub(crate) mod page;
+pub(crate) mod preview;
+mod upload;
 pub(crate) mod watch;
 
 use std::fmt::Write as _;
 
 use fishplate_contract::{Fault, FaultCode, Operation, Parameter, Principal, Verb};
 
+use self::example::GivenValues;
 use self::form::Filled;
 use self::page::{Page, local};
 pub use self::watch::JobWatches;
-use crate::dispatch::authorise::{Access, Action, DATA};
 use crate::host::{Host, ServiceEntry};
 
 /// The list of the services that a caller may know of.
@@ -42,8 +46,7 @@ pub fn index(host: &Host, caller: &Principal) -> String {
     }
     body.push_str("</dl>\n");
     domain::list(&mut body, host, caller);
-    let upload = Access { principal: caller, service: DATA, operation: "", action: Action::Upload };
-    if host.authoriser.authorise(&upload).is_ok() {
+    if upload::is_allowed(host, caller) {
         data(&mut body, host);
     }
     framed(host, Some(caller), "Services", &body)
@@ -57,14 +60,7 @@ fn data(body: &mut String, host: &Host) {
         "<h2>Data</h2>\n<p>The pool of this server holds {} MB.</p>",
         held.div_ceil(1_000_000)
     );
-    if host.data.uploads.is_some() {
-        let _ = writeln!(
-            body,
-            "<p>Put a file there; the answer is a reference to it, for calls of services here and \
-             elsewhere:</p>\n<pre>curl -T FILE {}/data/</pre>",
-            escaped(&host.settings.public_url)
-        );
-    }
+    upload::how(body, host);
 }
 
 /// A name that is no service.
@@ -129,7 +125,7 @@ pub(crate) fn service(
             let _ = writeln!(body, "<p>{}</p>", escaped(&operation.documentation));
         }
         form::write(&mut body, host, caller, entry, operation, filled);
-        describe(&mut body, entry, operation);
+        describe(&mut body, host, entry, operation);
     }
     let _ = writeln!(
         body,
@@ -140,7 +136,8 @@ pub(crate) fn service(
         url = escaped(&entry.url),
     );
     verbs(&mut body, entry);
-    let page = Page { title: &service.title, scripts: &["form.js"], ..Page::default() };
+    let page =
+        Page { title: &service.title, scripts: &["form.js", "example.js"], ..Page::default() };
     page.write(host, Some(caller), &body)
 }
 
@@ -164,16 +161,13 @@ fn verbs(body: &mut String, entry: &ServiceEntry) {
     body.push_str("</dl></details>\n");
 }
 
-fn describe(body: &mut String, entry: &ServiceEntry, operation: &Operation) {
+fn describe(body: &mut String, host: &Host, entry: &ServiceEntry, operation: &Operation) {
     body.push_str("<details><summary>Inputs and outputs</summary>\n");
     parameters(body, "Input", &operation.signature.inputs);
     parameters(body, "Output", &operation.signature.outputs);
-    let _ = writeln!(
-        body,
-        "</details>\n<details><summary>Call it from a program</summary>\n<pre>{}</pre>\n<p>with curl:</p>\n<pre>{}</pre></details>",
-        escaped(&example::fishplate(entry, operation)),
-        escaped(&example::curl(entry, operation)),
-    );
+    body.push_str("</details>\n<details><summary>Call it from a program</summary>\n");
+    example::write(body, host, entry, operation, &GivenValues::default());
+    body.push_str("</details>\n");
 }
 
 fn parameters(body: &mut String, title: &str, parameters: &[Parameter]) {

@@ -299,6 +299,9 @@ async fn describe(
     query: &str,
     caller: &Principal,
 ) -> HttpResponse {
+    if let Some(examples) = html::example::asked_for(host, entry, query) {
+        return page::reply(200, examples);
+    }
     match View::from_query(query) {
         Ok(Some(view)) => text(200, "text/xml; charset=utf-8", entry.wsdl(view)),
         Ok(None) => {

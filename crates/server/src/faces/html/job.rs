@@ -11,6 +11,7 @@ use fishplate_formats::units;
 
 use super::escaped;
 use super::page::{self, Page, local};
+use super::preview;
 use super::watch::{SHOWN_LOG, STREAMS, from_line, output};
 use crate::dispatch::report::date_time;
 use crate::faces::ogc::{CallersJob, GivenInput, GivenValue, OGC};
@@ -49,7 +50,7 @@ pub(crate) async fn page(job: &CallersJob<'_>) -> Result<HttpResponse, Fault> {
         let _ = writeln!(
             body,
             "<section id=\"results\"><h2>Results</h2>\n{}</section>",
-            results_fragment(job, &base)
+            results(job).await
         );
     }
     given(&mut body, job);
@@ -172,16 +173,12 @@ fn actions(body: &mut String, job: &CallersJob<'_>, report: &JobReport, base: &s
     );
 }
 
-/// The addresses of its results.
-fn results_fragment(job: &CallersJob<'_>, base: &str) -> String {
-    let outputs = job.process().map(|process| process.outputs()).unwrap_or_default();
-    let mut list = String::from("<ul>\n");
-    for output in outputs {
-        let name = escaped(&output.name);
-        let _ = writeln!(list, "<li><a href=\"{base}/results/{name}\">{name}</a></li>");
-    }
-    list.push_str("</ul>\n");
-    list
+/// What came of it.
+async fn results(job: &CallersJob<'_>) -> String {
+    let shown = preview::results(job.host, job.entry, job.caller, &job.job).await;
+    shown.unwrap_or_else(|fault| {
+        format!("<p class=\"alert\">{}</p>\n", escaped(fault.message.trim_end_matches('.')))
+    })
 }
 
 /// What it was given.

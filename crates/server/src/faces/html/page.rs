@@ -41,8 +41,10 @@ static FILES: &[StaticFile] = &[
         bytes: include_bytes!("style.css"),
     },
     StaticFile { name: "domain.js", media_type: SCRIPT, bytes: include_bytes!("domain.js") },
+    StaticFile { name: "example.js", media_type: SCRIPT, bytes: include_bytes!("example.js") },
     StaticFile { name: "form.js", media_type: SCRIPT, bytes: include_bytes!("form.js") },
     StaticFile { name: "job.js", media_type: SCRIPT, bytes: include_bytes!("job.js") },
+    StaticFile { name: "mesh.js", media_type: SCRIPT, bytes: include_bytes!("mesh.js") },
 ];
 
 /// Of each, what tells it from the same file of another version.
@@ -85,7 +87,7 @@ impl StaticFile {
 }
 
 /// The path of a file beside pages.
-fn beside(host: &Host, name: &str) -> String {
+pub(super) fn beside(host: &Host, name: &str) -> String {
     let version = StaticFile::find(name).map_or("", |(_, version)| version);
     format!("{}/{BESIDE}{name}?v={version}", escaped(host.public_path()))
 }

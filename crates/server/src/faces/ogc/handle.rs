@@ -16,10 +16,11 @@ use super::address::OgcResource;
 use super::execute::{ResponseForm, ResultsChoice};
 use super::jobs::CallersJob;
 use super::links::{self, JSON, Link, address};
+use super::list::{self, FoundJobs};
 use super::process::{self, Process};
 use super::query::{self, Query};
 use super::run::run;
-use super::{documents, list, openapi, problem, results};
+use super::{documents, openapi, problem, results};
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::{Reply, Request};
 use crate::faces::html;
@@ -106,8 +107,19 @@ async fn resource_of(
     let page = query::wants_page(asked);
     let public = host.settings.public_url.as_str();
     let (document, links) = match resource {
-        OgcResource::Landing | OgcResource::Processes if page => {
+        OgcResource::Processes if page => {
             return Ok(redirect(&format!("{public}/")));
+        }
+        OgcResource::Landing if page => {
+            return Ok(page::reply(200, html::account::page(host, caller).await?));
+        }
+        OgcResource::Jobs if page => {
+            let FoundJobs { jobs, next } =
+                list::find(host, asked, caller, html::jobs::ROWS).await?;
+            let query = Query::of(asked);
+            let chosen = |name: &str| query.get(name).unwrap_or_default().to_owned();
+            let shown = html::jobs::page(host, caller, &chosen, &jobs, next.as_deref());
+            return Ok(page::reply(200, shown));
         }
         OgcResource::Landing => documents::landing(host),
         OgcResource::Conformance if page => {
@@ -248,6 +260,12 @@ async fn job_results(
             let mut reply = problem::reply(&Fault::new(FaultCode::UnexpectedParameter, what));
             *reply.status_mut() = StatusCode::NOT_FOUND;
             return Ok(reply);
+        }
+        let place = Query::of(asked).read::<usize>("item", "a number of a value, from 0")?;
+        let parameter = known.iter().find(|parameter| parameter.name == output);
+        if let (Some(place), Some(parameter)) = (place, parameter) {
+            let value = (parameter, place);
+            return html::preview::item(host, job.entry, caller, &job.job, value, asked).await;
         }
         choice.outputs = vec![output.to_owned()];
         choice.response = Some(ResponseForm::Raw);
