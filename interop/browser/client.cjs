@@ -99,7 +99,7 @@ CHECKS.results = () => visit(`${job}/results`, {}, async (page) => {
   truth((await page.innerText("table.data tr:first-child")).includes("height"), "the table has no names");
   truth((await page.innerText("ul.members")).includes("inner/words.txt"), "the directory's files are not listed");
   truth((await page.innerText("pre.text >> nth=-1")).includes("<script>"), "the page of the program is not shown as text");
-  same(await page.title(), "Results", "a program's script ran:");
+  truth((await page.title()) !== "ran", "the script of a program ran");
   await shot(page, "results");
 });
 

@@ -75,6 +75,8 @@ def strings(said: str) -> list[str]:
         document = json.loads(said)
     except ValueError:
         return []
+    if not isinstance(document, dict):
+        return [said]
     return [value if isinstance(value, str) else json.dumps(value) for value in document.values()]
 
 
