@@ -77,7 +77,7 @@ ifdef KEEP
 	@$(VENV) examples/pipe/keep.py --fishplate $(RELEASE_BINARY)
 else
 	@echo 'All these services in a browser, at http://127.0.0.1:8080/ until Ctrl-C, with forms, jobs and pictures:'
-	@echo '  make demo KEEP=1     # after this demo once more; without it: .venv/bin/python examples/pipe/keep.py'
+	@echo '  .venv/bin/python examples/pipe/keep.py     # or at once: make demo KEEP=1'
 endif
 
 SIZE ?= coarse

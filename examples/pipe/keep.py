@@ -21,7 +21,7 @@ from pipedemo.runner import Services  # noqa: E402
 from pipedemo.server import Server, fishplate_binary  # noqa: E402
 
 PORT = 8080  # if nobody has it
-EXAMPLES = ("arithmetic/arithmetic-test", "arrays/smooth", "files/sort", "progress/countdown")
+EXAMPLES = ("arithmetic/arithmetic", "arrays/smooth", "files/sort", "progress/countdown")
 
 
 class KeptServer(Server):
@@ -76,5 +76,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.exit(0 if code == 128 + signal.SIGINT else code)
+    try:
+        sys.exit(main())
+    except SystemExit as end:
+        # Ctrl-C is how it is meant to end.
+        sys.exit(0 if end.code == 128 + signal.SIGINT else end.code)

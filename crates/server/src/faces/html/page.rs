@@ -143,7 +143,8 @@ impl Page<'_> {
              <link rel=\"icon\" href=\"data:,\">\n{scripts}{again}</head>\n<body>\n\
              <a class=\"skip\" href=\"#main\">To the content</a>\n\
              <header><nav aria-label=\"Server\"><a href=\"{base}/\">Services</a> \
-             <a href=\"{base}/ogc/jobs\">Jobs</a></nav>{who}</header>\n\
+             <a href=\"{base}/ogc/jobs\">Jobs</a> \
+             <a href=\"{base}/ogc\">Account</a></nav>{who}</header>\n\
              <main id=\"main\">\n{body}</main>\n\
              <footer>Served by Fishplate {version}</footer>\n</body>\n</html>\n",
             title = escaped(self.title),
