@@ -10,6 +10,7 @@ mod local_caller;
 mod ogc;
 mod pages;
 mod release;
+mod results;
 mod server;
 mod streams;
 mod uploads;

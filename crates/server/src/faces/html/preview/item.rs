@@ -9,6 +9,7 @@ use fishplate_contract::{
 };
 use fishplate_formats::array_file::npy::{self, NpyHeader};
 use fishplate_jobs::engine::OwnJob;
+use fishplate_jobs::store::quota::Quota;
 use fishplate_wire::{Encoding, PackedMessage, Segment};
 use hyper::Response;
 use hyper::header::{self, HeaderValue};
@@ -51,7 +52,12 @@ pub(crate) async fn item(
     let output = outputs.swap_remove(place);
     let name = file_name(parameter, &output);
     let payload = match output.value {
-        Value::Array(array) => return Ok(array_file(host, caller, array, &name)),
+        Value::Array(array) => {
+            host.engine.check_quotas(caller, &[(Quota::Traffic, 0)]).await?;
+            let mut reply = array_file(host, caller, &array, &name);
+            reply.body_mut().keep(memory);
+            return Ok(reply);
+        }
         Value::Data(payload) => payload,
         Value::Text(text) => Payload::Inline(text.into()),
         Value::Record(_) => Payload::Inline(String::new().into()),
@@ -63,8 +69,11 @@ pub(crate) async fn item(
     match opened {
         Opened::File(representation) => data::sent(host, caller, &representation, asked).await,
         Opened::Bytes(payload, media_type, name) => {
+            host.engine.check_quotas(caller, &[(Quota::Traffic, 0)]).await?;
             let segments = vec![Segment::of(&payload, Encoding::Raw)];
-            Ok(packed(host, caller, segments, &media_type, &name))
+            let mut reply = packed(host, caller, segments, &media_type, &name);
+            reply.body_mut().keep(memory);
+            Ok(reply)
         }
     }
 }
@@ -102,7 +111,7 @@ fn position(entry: &ServiceEntry, job: &OwnJob, parameter: &Parameter) -> usize 
 }
 
 /// An array as a file of NumPy's.
-fn array_file(host: &Host, caller: &Principal, array: Array, name: &str) -> HttpResponse {
+fn array_file(host: &Host, caller: &Principal, array: &Array, name: &str) -> HttpResponse {
     let header = NpyHeader::print(array.element, &array.shape);
     let numbers = Segment::of(&array.data, Encoding::Raw);
     packed(host, caller, vec![Segment::Bytes(header.into()), numbers], npy::MEDIA_TYPE, name)
