@@ -187,7 +187,7 @@ impl NumberReader<'_> {
         budget: u64,
         statistics: &mut Statistics,
     ) -> io::Result<Vec<Option<(f64, f64)>>> {
-        let buckets = count.min(CURVE_POINTS);
+        let buckets = count.min(CURVE_POINTS).min(budget / self.size()).max(1);
         let mut curve = vec![None; usize::try_from(buckets).unwrap_or(0)];
         let mut add = |bucket: u64, number: f64| {
             statistics.add(number);
@@ -222,31 +222,36 @@ impl NumberReader<'_> {
         let before = shape.len() - 2;
         let slice: Vec<u64> = shape[..before].iter().map(|length| length / 2).collect();
         let first: u64 = slice.iter().zip(&strides).map(|(at, stride)| at * stride).sum();
-        let (picked_rows, picked_columns) = (picks(rows), picks(columns));
-        let mut grid = Grid {
-            slice,
-            rows: picked_rows.len(),
-            columns: picked_columns.len(),
-            values: vec![f64::NAN; picked_rows.len() * picked_columns.len()],
-        };
         // A line is what lies together: a row, or a column of an array in Fortran order.
         let across = self.layout.fortran_order;
         let (line_stride, stride) = match across {
             false => (strides[before], strides[before + 1]),
             true => (strides[before + 1], strides[before]),
         };
-        let ((lines, picked), (length, within)) = match across {
-            false => ((rows, &picked_rows), (columns, &picked_columns)),
-            true => ((columns, &picked_columns), (rows, &picked_rows)),
+        let (lines, length) = if across { (columns, rows) } else { (rows, columns) };
+        let most = budget / self.size();
+        let reads_lines = stride == 1 && lines.min(GRID_SIDE).saturating_mul(length) <= most;
+        let fits = rows.min(GRID_SIDE) * columns.min(GRID_SIDE) <= most;
+        // Where each number is read alone, there are not more than may be read.
+        let side = if reads_lines || fits { GRID_SIDE } else { most.isqrt().clamp(1, GRID_SIDE) };
+        let (picked_rows, picked_columns) = (picks(rows, side), picks(columns, side));
+        let mut grid = Grid {
+            slice,
+            rows: picked_rows.len(),
+            columns: picked_columns.len(),
+            values: vec![f64::NAN; picked_rows.len() * picked_columns.len()],
+        };
+        let (picked, within) = match across {
+            false => (&picked_rows, &picked_columns),
+            true => (&picked_columns, &picked_rows),
         };
         let width = grid.columns;
         let place = |line: usize, at: usize| match across {
             false => line * width + at,
             true => at * width + line,
         };
-        let line_bytes = length.saturating_mul(self.size());
         let values = &mut grid.values;
-        if stride == 1 && lines.saturating_mul(line_bytes) <= budget {
+        if stride == 1 && lines.saturating_mul(length) <= most {
             let mut next = picked.iter().enumerate().peekable();
             for line in 0..lines {
                 let keep = next.next_if(|(_, wanted)| **wanted == line).map(|(place, _)| place);
@@ -260,10 +265,9 @@ impl NumberReader<'_> {
             }
             return Ok(grid);
         }
-        let whole = stride == 1 && line_bytes.saturating_mul(picked.len() as u64) <= budget;
         for (line, index) in picked.iter().enumerate() {
             let start = first + index * line_stride;
-            if whole {
+            if reads_lines {
                 self.line(start, length, within, &mut |at, number| {
                     if let Some(at) = at {
                         values[place(line, at)] = number;
@@ -305,11 +309,11 @@ fn scaled(at: u64, to: u64, from: u64) -> u64 {
 }
 
 /// Indices along an axis: all, or the middles of as many stretches as are shown.
-fn picks(length: u64) -> Vec<u64> {
-    if length <= GRID_SIDE {
+fn picks(length: u64, most: u64) -> Vec<u64> {
+    if length <= most {
         return (0..length).collect();
     }
-    (0..GRID_SIDE).map(|at| scaled(2 * at + 1, length, 2 * GRID_SIDE)).collect()
+    (0..most).map(|at| scaled(2 * at + 1, length, 2 * most)).collect()
 }
 
 #[cfg(test)]
@@ -349,13 +353,24 @@ mod tests {
         let f = doubles((0..20).flat_map(|column| (0..300).map(move |row| at(row, column))));
         let layout = ArrayLayout::plain(ElementType::Double, &[300, 20]);
         let fortran = ArrayLayout { fortran_order: true, ..layout.clone() };
-        for budget in [1 << 20, 300 * 8 * 20 - 1, 100] {
+        for budget in [1 << 20, 300 * 8 * 20 - 1, 256 * 8 * 20] {
             let (c, f) = (sample(&c, &layout, budget), sample(&f, &fortran, budget));
             let (c, f) = (grid(c.unwrap()), grid(f.unwrap()));
             assert_eq!((c.rows, c.columns), (256, 20));
             assert_eq!(c.values, f.values, "{budget}");
             assert_eq!(c.values[20 * 255 + 7], at(299, 7), "{budget}");
         }
+    }
+
+    #[test]
+    fn no_more_numbers_are_read_than_fit_the_budget() {
+        let numbers = doubles((0..300 * 20).map(f64::from));
+        let layout = ArrayLayout::plain(ElementType::Double, &[300, 20]);
+        let seen = sample(&numbers, &layout, 100).unwrap();
+        assert_eq!(seen.statistics.seen, 9);
+        assert_eq!(grid(seen).values[..3], [50.0 * 20.0 + 3.0, 1010.0, 1016.0]);
+        let layout = ArrayLayout::plain(ElementType::Double, &[6000]);
+        assert_eq!(sample(&numbers, &layout, 100).unwrap().statistics.seen, 12);
     }
 
     #[test]
