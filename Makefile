@@ -33,7 +33,7 @@ endef
 
 .PHONY: help
 help:
-	@echo 'make demo    a pipe under pressure, an MPI program across two sites, and the Pipe Problem, coarse; programs as services'
+	@echo 'make demo    (KEEP=1 leaves services up for a browser) a pipe under pressure, an MPI program across two sites, and the Pipe Problem, coarse; programs as services'
 	@echo 'make pipe    the whole Pipe Problem: gas, heat, stress and a crack at six sites; SIZE=coarse, small or large'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
@@ -73,6 +73,13 @@ demo: tools .venv/python-tools
 	@echo '  fishplate serve examples/arithmetic     # and open http://127.0.0.1:8080/ in a browser'
 	@echo '  fishplate usage http://127.0.0.1:8080/arithmetic-test'
 	@echo '  less docs/guides/first-service.md       # a service of your own, step by step'
+	@echo
+ifdef KEEP
+	@$(VENV) examples/pipe/keep.py --fishplate $(RELEASE_BINARY)
+else
+	@echo 'All these services in a browser, at http://127.0.0.1:8080/ until Ctrl-C, with forms, jobs and pictures:'
+	@echo '  .venv/bin/python examples/pipe/keep.py     # or at once: make demo KEEP=1'
+endif
 
 SIZE ?= coarse
 STEPS ?= 3

@@ -25,11 +25,14 @@ DESCRIPTIONS = {
     "matrix-binary": ("matrix", "wsdl&arrays=binary"),
     "stream": ("stream", "wsdl"),
     "stream-swa": ("stream", "wsdl&binding=swa"),
+    "say": ("say", "wsdl"),
+    "gallery": ("gallery", "wsdl"),
+    "countdown": ("countdown", "wsdl"),
     "settle": ("settle", "wsdl"),
     "smooth": ("smooth", "wsdl"),
 }
-FILES = ("arithmetic-test", "echo-file")  # services of `services/`
-EXAMPLES = ("workflow/settle", "arrays/smooth")  # of `examples/`: a workflow, and what it calls
+FILES = ("arithmetic-test", "echo-file", "say", "gallery")  # services of `services/`
+EXAMPLES = ("workflow/settle", "arrays/smooth", "progress/countdown")  # of `examples/`: a workflow, what it calls, and one that tells how far it is
 FUNCTIONS = ("matrix", "stream")  # services of the server itself
 ALWAYS = ("session",)  # a service that every server has
 

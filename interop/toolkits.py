@@ -61,6 +61,42 @@ class Ogc(Toolkit):
         return [str(self.python(place)), str(HERE / "ogc/client.py")]
 
 
+class Examples(Toolkit):
+    """The calls that a service's page shows, each run as it stands there."""
+
+    def missing_packages(self) -> list[str]:
+        return super().missing_packages() + preparation.venv_packages()
+
+    def prepare(self, place: Place) -> None:
+        self.environment |= {"EXAMPLES_ZEEP": str(preparation.zeep(place.cache)),
+                             "EXAMPLES_PYTHON": str(HERE.parent / ".venv/bin/python"),
+                             "EXAMPLES_BINARIES": str(place.binary.parent)}
+
+    def command(self, place: Place) -> list[str]:
+        return [sys.executable, str(HERE / "examples/client.py")]
+
+
+class Browser(Toolkit):
+    """Debian's Chromium on the pages, driven by playwright-core, which downloads no browser; axe-core looks at them too."""
+
+    packages = {"playwright-core": "1.56.1", "axe-core": "4.11.0"}
+
+    def prepare(self, place: Place) -> None:
+        versions = [f"{name}@{version}" for name, version in self.packages.items()]
+        directory = place.cache / f"browser-{'-'.join(self.packages.values())}"
+        self.environment["NODE_PATH"] = str(directory / "node_modules")
+        done = directory / "complete"
+        if not done.exists():
+            say(f"installing {' '.join(versions)} (npm)")
+            directory.mkdir(parents=True, exist_ok=True)
+            run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts",
+                 "--prefix", str(directory), *versions])
+            done.touch()
+
+    def command(self, place: Place) -> list[str]:
+        return ["node", str(HERE / "browser/client.cjs")]
+
+
 class Node(Toolkit):
     version = "1.13.0"
 
@@ -320,6 +356,14 @@ TOOLKITS = [
                               "reference", "array", "job", "jobs", "missing-process", "missing-job", "not-ready",
                               "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
     OgcEts("ogc-ets", JAVA, {}, extra=ETS_CHECKS, descriptions=(), is_default=False),
+    Examples("examples", {"java": "default-jdk-headless", "curl": "curl"}, {},
+             extra=tuple(f"{case} {language}" for case in ("numbers", "file", "array", "text")
+                         for language in ("cli", "python", "curl", "soap", "zeep", "java")),
+             descriptions=("arithmetic-test", "echo-file", "matrix", "say")),
+    Browser("browser", {"node": "nodejs", "npm": "npm", "chromium": "chromium"}, {},
+            extra=("run", "results", "meshes", "download", "mistakes", "again", "live", "jobs", "account", "login", "examples",
+                   "axe", "phone", "keyboard", "scriptless"),
+            descriptions=("gallery", "countdown")),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value", *LOGINS)),
     Php("php", {"php": "php-cli"}, {"": LARGE},

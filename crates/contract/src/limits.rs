@@ -173,7 +173,7 @@ limits! {
         message_size: Option<u64> = None, Bytes > 0;
         /// bytes of the XML outside files and arrays
         envelope_size: u64 = 16 << 20, Bytes > 0;
-        /// bytes of a request in JSON, files and arrays in it included;
+        /// bytes of a request in JSON, files and arrays in it included, or of all texts of a form;
         /// what is larger goes by reference (`PUBLIC/data`)
         json_size: u64 = 16 << 20, Bytes > 0;
         /// elements within each other
@@ -191,7 +191,7 @@ limits! {
         text_size: usize = 16 << 20, Bytes;
         /// bytes of one tag
         tag_size: usize = 64 << 10, Bytes > 0;
-        /// parts of a multipart message, the root included
+        /// parts of a multipart message, the root included, and fields of a form
         parts: usize = 1000, Count > 0;
         /// header fields of a part
         part_headers: usize = 50, Count;
@@ -255,6 +255,21 @@ limits! {
         /// instead of `inline_size` and `inline_total`; the rest is spooled. Also the bytes of all arrays of a call that the function takes as
         /// vectors (`MessageTooLarge`)
         function_memory: usize = 256 << 20, Bytes;
+    }
+
+    "pages" {
+        /// browsers that watch jobs at once, all jobs together;
+        /// one more is refused with 503 (`Unavailable`), and asks again
+        job_viewers: usize = 4096, Count;
+        /// bytes of inputs that are kept with a job, so that it can be run again with some of them changed;
+        /// a text that is longer is not kept
+        inputs_kept: usize = 16 << 10, Bytes;
+        /// bytes of an output that are looked at to show it on a page:
+        /// of a larger array some numbers are read, of a larger archive the first members
+        preview_size: u64 = 16 << 20, Bytes > 0;
+        /// bytes of a picture or a mesh that a page has the browser fetch to show it;
+        /// a larger one is there to download
+        preview_fetch: u64 = 64 << 20, Bytes;
     }
 
     "connections" {

@@ -54,7 +54,7 @@ pub(crate) use removal::{
 };
 pub use size::disk_use;
 pub(crate) use size::{taken_since, workspace_use};
-pub use streams::{MOST_LOG_READ, OutputStream, progress, read_log};
+pub use streams::{MOST_LOG_READ, OutputStream, log_length, progress, read_log};
 pub(crate) use strip::strip;
 
 use crate::plan::Plan;

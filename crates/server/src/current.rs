@@ -34,9 +34,10 @@ impl CurrentHost {
         *self.host.write().unwrap_or_else(PoisonError::into_inner) = host;
     }
 
-    /// Takes no more calls from now on.
+    /// Takes no more calls from now on. Nobody waits for browsers that watch jobs: they come back.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
+        self.get().watches.close();
     }
 
     /// Waits until it takes no more calls.

@@ -18,6 +18,7 @@ use crate::data::Data;
 use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser, is_within};
 use crate::dispatch::provider::Provider;
 use crate::domains::Domains;
+use crate::faces::html::JobWatches;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::http::origin::RequestFilter;
 use crate::memory::MessageMemory;
@@ -62,6 +63,8 @@ pub struct Host {
     pub audit: Arc<AuditLog>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
+    /// Browsers that look at jobs.
+    pub watches: Arc<JobWatches>,
     /// Where its services are.
     place: PublicAddress,
     /// Which requests are for us, once the listener has said where it is.
@@ -124,6 +127,7 @@ impl Host {
                 settings.gateway_connections,
             ),
             sites: Arc::default(),
+            watches: Arc::new(JobWatches::new(settings.job_viewers)),
             engine,
             data,
             scratch: spool.scratch(),
@@ -162,6 +166,7 @@ impl Host {
             authoriser: Arc::new(AllowAll),
             audit: Arc::clone(&self.audit),
             metrics: Arc::clone(&self.metrics),
+            watches: Arc::clone(&self.watches),
             place: self.place,
             filter: OnceLock::new(),
         }

@@ -59,6 +59,14 @@ pub struct Settings {
     pub json_size: u64,
     /// How long a subscriber is tried who can't be reached.
     pub callback_time: Duration,
+    /// Browsers that watch jobs at once.
+    pub job_viewers: usize,
+    /// Bytes of inputs that are kept with a job, to be changed and given again.
+    pub inputs_kept: usize,
+    /// Bytes of an output that are looked at to show it on a page.
+    pub preview_size: u64,
+    /// Bytes of a picture or a mesh that a page has the browser fetch.
+    pub preview_fetch: u64,
     /// Functions of this process that run at once; calls beyond it wait.
     pub functions_running: usize,
     /// Calls of functions that wait; one more is refused.
@@ -181,7 +189,11 @@ impl Settings {
             message_memory: DEFAULTS.message_memory,
             json_size: DEFAULTS.json_size,
             callback_time: DEFAULTS.callback_time,
+            preview_size: DEFAULTS.preview_size,
+            preview_fetch: DEFAULTS.preview_fetch,
             key_length: DEFAULTS.key_length,
+            job_viewers: DEFAULTS.job_viewers,
+            inputs_kept: DEFAULTS.inputs_kept,
             functions_running: DEFAULTS.functions_running.here() as usize,
             functions_queued: DEFAULTS.functions_queued,
             function_time: DEFAULTS.function_time,
@@ -427,8 +439,12 @@ impl Limits {
             "link_size" => &mut jobs.link_size,
             "message_memory" => &mut faces.message_memory,
             "json_size" => &mut faces.json_size,
+            "preview_size" => &mut faces.preview_size,
+            "preview_fetch" => &mut faces.preview_fetch,
             "key_length" => &mut faces.key_length,
             "callback_time" => &mut faces.callback_time,
+            "job_viewers" => &mut faces.job_viewers,
+            "inputs_kept" => &mut faces.inputs_kept,
             "functions_running" => &mut faces.functions_running,
             "functions_queued" => &mut faces.functions_queued,
             "function_time" => &mut faces.function_time,

@@ -21,6 +21,7 @@
 //! - `headers`: the headers we understand, a table
 //! - [`read`](mod@read), [`bind`](mod@bind): a parcel to a request to arguments
 //! - [`write`](mod@write), [`detail`], [`pack`](mod@pack): an outcome to an envelope to segments
+//! - [`form`]: forms of HTML, which are no SOAP but have parts as well
 //! - [`encode`], [`items`], [`outgoing`]: segments to the bytes that are sent
 //! - [`wsdl`]: a service's description, both ways
 
@@ -29,6 +30,7 @@ pub mod bind;
 pub mod detail;
 pub mod encode;
 pub mod envelope;
+pub mod form;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -53,6 +55,7 @@ pub use base64::Base64Encoder;
 pub use bind::{SoapReply, bind, bind_reply};
 pub use encode::{Encoder, Encoding};
 pub use envelope::{ArrayForm, Body, Envelope, SoapVersion};
+pub use form::{FormEvent, FormField, FormReader};
 pub use headers::security::{SecurityHeader, TokenPassword, UsernameToken};
 pub use items::ItemFormat;
 pub use limits::WireLimits;

@@ -4,7 +4,7 @@
 mod accept;
 mod dime;
 mod mtom;
-mod multipart;
+pub(crate) mod multipart;
 mod plain;
 mod related;
 mod swa;

@@ -10,6 +10,7 @@ mod accounts;
 mod arrays;
 mod backup;
 mod bad_input;
+mod browser;
 mod callbacks;
 mod callers;
 mod cgi;

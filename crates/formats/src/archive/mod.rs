@@ -6,11 +6,13 @@
 //! - [`ArchiveLimits`], [`ArchiveError`]: what a directory may hold, and what is wrong with one
 //! - [`unpack`](fn@unpack): an archive into a directory; `entry`: one member of it
 //! - [`pack`](fn@pack): a directory to an archive
+//! - [`list`](fn@list): what is in an archive, from its first bytes
 //!
 //! An archive comes from anywhere. Nothing of it leaves the directory it is unpacked into: no name,
 //! no link, no device; and nothing on the way is followed.
 
 mod entry;
+mod list;
 mod pack;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Fault, FaultCode, lexical};
 
 pub use entry::ArchiveReader;
+pub use list::{ListedMember, Listing, is_archive, list};
 pub use pack::pack;
 pub use unpack::{Unpacked, unpack, unpack_any, unpack_file, unpack_file_unless};
 

@@ -19,10 +19,10 @@ use super::entry::{ArchiveEntry, ArchiveReader, MemberKind};
 use super::{ArchiveError, ArchiveLimits};
 
 /// What begins a zstd frame.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+pub(super) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Memory that a zstd frame may ask for, as a power of two: what `zstd --long` needs at the most.
-const WINDOW: u32 = 27;
+pub(super) const WINDOW: u32 = 27;
 
 /// Bytes that are written between two looks at the free space.
 const LOOK_EVERY: u64 = 16 << 20;

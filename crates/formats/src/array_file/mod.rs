@@ -7,6 +7,7 @@
 //! - [`text`]: rows of numbers, pushed in chunks cut anywhere
 //! - [`raw`]: numbers one after the other; shapes from lengths
 //! - [`npy`]: NumPy's format
+//! - [`sample`](mod@sample): what an array looks like, from some of its bytes
 //! - `transpose`: from one order of the elements to the other
 //! - `source`: the bytes of a payload, wherever they are
 
@@ -14,6 +15,7 @@ mod format;
 pub mod npy;
 pub mod raw;
 mod read;
+pub mod sample;
 mod source;
 #[cfg(test)]
 mod tests;

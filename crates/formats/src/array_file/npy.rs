@@ -176,7 +176,8 @@ impl Dtype {
         error(format!("its dtype is {has}, and {wants} is wanted: save array.astype(\"{wants}\")"))
     }
 
-    fn of(element: ElementType) -> Self {
+    /// The type of an element as it is everywhere in Fishplate.
+    pub fn of(element: ElementType) -> Self {
         let kind = match element {
             ElementType::Int | ElementType::Long => NumberKind::Signed,
             ElementType::Float | ElementType::Double => NumberKind::Real,
@@ -216,6 +217,26 @@ impl Dtype {
             }
         }
         Ok(())
+    }
+
+    /// A number from its [`Dtype::size`] bytes, as far as an `f64` holds it; not a number, if there are fewer or more.
+    pub fn number(self, bytes: &[u8]) -> f64 {
+        let mut little = [0; 8];
+        let Some(to) = little.get_mut(..self.size).filter(|to| to.len() == bytes.len()) else {
+            return f64::NAN;
+        };
+        to.copy_from_slice(bytes);
+        if self.big {
+            to.reverse();
+        }
+        match (self.kind, self.size) {
+            (NumberKind::Real, 4) => {
+                let [a, b, c, d, ..] = little;
+                f64::from(f32::from_le_bytes([a, b, c, d]))
+            }
+            (NumberKind::Real, _) => f64::from_le_bytes(little),
+            (NumberKind::Signed | NumberKind::Unsigned, size) => self.whole(&little[..size]) as f64,
+        }
     }
 
     /// A whole number from its little-endian bytes.

@@ -40,6 +40,24 @@ impl Engine {
         let end = ended && bytes.len() < LOG_PAGE;
         Ok(page(&bytes, next, end))
     }
+
+    /// Bytes of a job's log by now: where its end is looked for.
+    ///
+    /// # Errors
+    /// `NoSuchJob`.
+    pub async fn log_length(
+        &self,
+        owner: &Principal,
+        service: &str,
+        job: JobId,
+        stream: OutputStream,
+    ) -> Result<u64, Fault> {
+        let JobRecord { directory, .. } = self.record(owner, service, job).await?;
+        // Without files there is no log, nor a plan that is long.
+        let Ok(plan) = self.plan(job).await else { return Ok(0) };
+        let length = move || workspace::log_length(&plan, &directory, stream);
+        Ok(beside_runtime(length).await?.unwrap_or_default())
+    }
 }
 
 /// Looks at files, which may take its time.

@@ -49,6 +49,18 @@ pub fn read_log(
     Ok((bytes, next))
 }
 
+/// How many bytes a stream holds by now.
+///
+/// # Errors
+/// The log can't be read.
+pub fn log_length(plan: &Plan, directory: &Path, stream: OutputStream) -> io::Result<u64> {
+    match open_stream(plan, directory, stream).and_then(|file| file.metadata()) {
+        Ok(found) => Ok(found.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
 /// The share done, 0 to 1: the last match of the plan's progress pattern near the end of its
 /// stream. `None` if the plan has none, or nothing matches (yet).
 pub fn progress(plan: &Plan, directory: &Path) -> Option<f64> {

@@ -196,7 +196,11 @@ async fn hand_out(
 }
 
 /// Reserves memory for a job's outputs until they are sent, before they are read.
-async fn hold(host: &Host, end: &Completion, memory: &mut MemoryReservation) -> Result<(), Fault> {
+pub(super) async fn hold(
+    host: &Host,
+    end: &Completion,
+    memory: &mut MemoryReservation,
+) -> Result<(), Fault> {
     host.memory.resize(memory, end.in_memory(), host.settings.body_stall).await
 }
 

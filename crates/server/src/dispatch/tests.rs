@@ -300,7 +300,7 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 51] = [
+const ADDRESSES: [Address; 54] = [
     // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
     ("GET", "/quota", None),
@@ -312,6 +312,9 @@ const ADDRESSES: [Address; 51] = [
     ("GET", "/ogc/jobs/00000000000000000000000000000000", None),
     ("DELETE", "/ogc/jobs/00000000000000000000000000000000", None),
     ("GET", "/ogc/jobs/00000000000000000000000000000000/results/n", None),
+    ("GET", "/ogc/jobs/00000000000000000000000000000000/events", None),
+    ("POST", "/ogc/jobs/00000000000000000000000000000000/kill", None),
+    ("POST", "/ogc/jobs/00000000000000000000000000000000/remove", None),
     ("GET", "/ogc/processes/program", Some(("program", Action::Describe))),
     ("GET", "/ogc/processes/matrix:echo", Some(("matrix", Action::Describe))),
     ("POST", "/ogc/processes/program/execution", Some(("program", Action::Describe))),
@@ -359,7 +362,7 @@ const ADDRESSES: [Address; 51] = [
         "/domains/00000000000000000000000000000000",
         Some(("domain", Action::Verb(Verb::Call))),
     ),
-    ("GET", "/domains/live.js", Some(("domain", Action::Verb(Verb::Call)))),
+    ("GET", "/domains/live.js", Some(("domains/live.js", Action::Describe))),
     ("POST", "/domains/nothing", Some(("domains/nothing", Action::Describe))),
 ];
 

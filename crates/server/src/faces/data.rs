@@ -13,7 +13,7 @@ pub(crate) mod problem;
 mod range;
 mod receive;
 mod resume;
-mod send;
+pub(crate) mod send;
 mod uploads;
 
 use std::fmt::Display;
@@ -361,7 +361,10 @@ async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<HttpR
 }
 
 /// The answer that sends what is this owner's.
-async fn sent(
+///
+/// # Errors
+/// `QuotaExceeded`, if the owner's traffic is used up.
+pub(crate) async fn sent(
     host: &Host,
     owner: &Principal,
     representation: &Representation,

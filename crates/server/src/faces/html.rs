@@ -1,17 +1,30 @@
-//! Pages for people: what a service does, what it takes, and the commands that call it; a domain while it runs. Plain HTML
-//! that needs no script and nothing from elsewhere.
+//! Pages for people: what a service does, the form that runs it, and the commands that call it; a job; a domain while it runs.
+//! Made here, whole: scripts only keep them up to date, and nothing comes from elsewhere.
+//!
+//! Reading order: `page` (what they have in common), `form`, `job`, `events` (a job as it goes on), `watch` (who looks at it),
+//! `preview` (what came of it), `jobs`, `account`, `example`, `domain`.
 
+pub(crate) mod account;
 pub(crate) mod domain;
-mod example;
+pub(crate) mod events;
+pub(crate) mod example;
+pub(crate) mod form;
+pub(crate) mod job;
+pub(crate) mod jobs;
+pub(crate) mod page;
+pub(crate) mod preview;
+mod upload;
+pub(crate) mod watch;
 
 use std::fmt::Write as _;
 
-use fishplate_contract::{Operation, Parameter, Principal, Verb};
+use fishplate_contract::{Fault, FaultCode, Operation, Parameter, Principal, Verb};
 
-use crate::dispatch::authorise::{Access, Action, DATA};
+use self::example::GivenValues;
+use self::form::Filled;
+use self::page::{Page, local};
+pub use self::watch::JobWatches;
 use crate::host::{Host, ServiceEntry};
-
-const STYLE: &str = include_str!("html/style.css");
 
 /// The list of the services that a caller may know of.
 pub fn index(host: &Host, caller: &Principal) -> String {
@@ -25,7 +38,7 @@ pub fn index(host: &Host, caller: &Principal) -> String {
         let _ = writeln!(
             body,
             "<dt><a href=\"{}\">{}</a> <code>{}</code></dt><dd>{}</dd>",
-            escaped(&entry.url),
+            escaped(local(host, &entry.url)),
             escaped(&service.title),
             escaped(&service.name),
             escaped(first_line(&service.documentation)),
@@ -33,11 +46,10 @@ pub fn index(host: &Host, caller: &Principal) -> String {
     }
     body.push_str("</dl>\n");
     domain::list(&mut body, host, caller);
-    let upload = Access { principal: caller, service: DATA, operation: "", action: Action::Upload };
-    if host.authoriser.authorise(&upload).is_ok() {
+    if upload::is_allowed(host, caller) {
         data(&mut body, host);
     }
-    framed("Services", &body)
+    framed(host, Some(caller), "Services", &body)
 }
 
 /// Where data goes, and how much there is.
@@ -48,50 +60,94 @@ fn data(body: &mut String, host: &Host) {
         "<h2>Data</h2>\n<p>The pool of this server holds {} MB.</p>",
         held.div_ceil(1_000_000)
     );
-    if host.data.uploads.is_some() {
-        let _ = writeln!(
-            body,
-            "<p>Put a file there; the answer is a reference to it, for calls of services here and \
-             elsewhere:</p>\n<pre>curl -T FILE {}/data/</pre>",
-            escaped(&host.settings.public_url)
-        );
-    }
+    upload::how(body, host);
 }
 
 /// A name that is no service.
-pub fn not_found(host: &Host, name: &str) -> String {
+pub fn not_found(host: &Host, caller: &Principal, name: &str) -> String {
     let shown = fishplate_contract::lexical::shortened(name);
     let mut body = format!(
         "<h1>No such service</h1>\n<p>There is no <code>{}</code> here.</p>\n",
         escaped(&shown)
     );
-    let _ = writeln!(
-        body,
-        "<p><a href=\"{}/\">All services</a></p>",
-        escaped(&host.settings.public_url)
-    );
-    framed("No such service", &body)
+    body.push_str(&all_services(host));
+    framed(host, Some(caller), "No such service", &body)
 }
 
-/// A service: what it does, its parameters, how to call it.
-pub fn service(entry: &ServiceEntry) -> String {
+/// Why there is no page; who asks is not always known.
+pub(crate) fn refused(host: &Host, caller: Option<&Principal>, fault: &Fault) -> String {
+    let heading = match fault.code {
+        FaultCode::UnknownService | FaultCode::UnknownOperation => "There is nothing here",
+        FaultCode::NoSuchJob => "No such job",
+        FaultCode::Unauthenticated => "Who are you?",
+        FaultCode::Forbidden => "Not allowed",
+        _ => "It did not work",
+    };
+    let body = format!(
+        "<h1>{heading}</h1>\n<p class=\"message\">{}</p>\n{}",
+        escaped(&fault.message),
+        all_services(host)
+    );
+    framed(host, caller, heading, &body)
+}
+
+fn all_services(host: &Host) -> String {
+    format!("<p><a href=\"{}/\">All services</a></p>\n", escaped(host.public_path()))
+}
+
+/// What holds of the standard that JSON's addresses follow.
+pub(crate) fn conformance(host: &Host, caller: &Principal, classes: &[&str]) -> String {
+    let mut body = String::from("<h1>Conformance</h1>\n<ul>\n");
+    for class in classes {
+        let _ = writeln!(body, "<li><code>{}</code></li>", escaped(class));
+    }
+    body.push_str("</ul>\n");
+    framed(host, Some(caller), "Conformance", &body)
+}
+
+/// A service: what it does, the forms that run it, its parameters, how to call it.
+pub(crate) fn service(
+    host: &Host,
+    caller: &Principal,
+    entry: &ServiceEntry,
+    filled: Filled<'_>,
+) -> String {
     let service = entry.service();
     let mut body = format!("<h1>{}</h1>\n", escaped(&service.title));
     for paragraph in service.documentation.split("\n\n").filter(|text| !text.trim().is_empty()) {
         let _ = writeln!(body, "<p>{}</p>", escaped(paragraph.trim()));
     }
+    for operation in &service.operations {
+        if service.operations.len() > 1 {
+            let _ = writeln!(body, "<h2><code>{}</code></h2>", escaped(&operation.name));
+        }
+        if !operation.documentation.is_empty() && operation.documentation != service.documentation {
+            let _ = writeln!(body, "<p>{}</p>", escaped(&operation.documentation));
+        }
+        form::write(&mut body, host, caller, entry, operation, filled);
+        describe(&mut body, host, entry, operation);
+    }
     let _ = writeln!(
         body,
-        "<p class=\"facts\">WSDL: <a href=\"{url}?wsdl\">{url}?wsdl</a><br>\
+        "<h2>For programs</h2>\n<p class=\"facts\">WSDL: <a href=\"{local}?wsdl\">{url}?wsdl</a><br>\
          Namespace: <code>{}</code></p>",
         escaped(&service.namespace),
+        local = escaped(local(host, &entry.url)),
         url = escaped(&entry.url),
     );
-    for operation in &service.operations {
-        describe(&mut body, entry, operation);
-    }
-    let Some(jobs) = entry.provider.about_jobs() else { return framed(&service.title, &body) };
-    let _ = writeln!(body, "<h2>Jobs</h2>\n<p>{jobs} These verbs are about jobs:</p>\n<dl>");
+    verbs(&mut body, entry);
+    let page =
+        Page { title: &service.title, scripts: &["form.js", "example.js"], ..Page::default() };
+    page.write(host, Some(caller), &body)
+}
+
+/// The verbs about jobs.
+fn verbs(body: &mut String, entry: &ServiceEntry) {
+    let Some(jobs) = entry.provider.about_jobs() else { return };
+    let _ = writeln!(
+        body,
+        "<details><summary>Jobs</summary>\n<p>{jobs} These verbs are about jobs:</p>\n<dl>"
+    );
     for definition in &entry.interface.verbs {
         if !matches!(definition.verb, Verb::Call) {
             let _ = writeln!(
@@ -102,23 +158,16 @@ pub fn service(entry: &ServiceEntry) -> String {
             );
         }
     }
-    body.push_str("</dl>\n");
-    framed(&service.title, &body)
+    body.push_str("</dl></details>\n");
 }
 
-fn describe(body: &mut String, entry: &ServiceEntry, operation: &Operation) {
-    let _ = writeln!(body, "<h2><code>{}</code></h2>", escaped(&operation.name));
-    if !operation.documentation.is_empty() {
-        let _ = writeln!(body, "<p>{}</p>", escaped(&operation.documentation));
-    }
+fn describe(body: &mut String, host: &Host, entry: &ServiceEntry, operation: &Operation) {
+    body.push_str("<details><summary>Inputs and outputs</summary>\n");
     parameters(body, "Input", &operation.signature.inputs);
     parameters(body, "Output", &operation.signature.outputs);
-    let _ = writeln!(
-        body,
-        "<h3>Call it</h3>\n<pre>{}</pre>\n<details><summary>with curl</summary>\n<pre>{}</pre></details>",
-        escaped(&example::fishplate(entry, operation)),
-        escaped(&example::curl(entry, operation)),
-    );
+    body.push_str("</details>\n<details><summary>Call it from a program</summary>\n");
+    example::write(body, host, entry, operation, &GivenValues::default());
+    body.push_str("</details>\n");
 }
 
 fn parameters(body: &mut String, title: &str, parameters: &[Parameter]) {
@@ -176,15 +225,8 @@ fn about(parameter: &Parameter) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-fn framed(title: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
-         <footer>Served by Fishplate {}</footer>\n</body>\n</html>\n",
-        escaped(title),
-        env!("CARGO_PKG_VERSION"),
-    )
+fn framed(host: &Host, caller: Option<&Principal>, title: &str, body: &str) -> String {
+    Page { title, ..Page::default() }.write(host, caller, body)
 }
 
 fn first_line(text: &str) -> &str {

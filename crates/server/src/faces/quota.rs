@@ -11,7 +11,7 @@ use crate::host::Host;
 pub const QUOTA: &str = "quota";
 
 /// Those of which it is told how much is used. (`owner_queued` is for each service.)
-const TOLD: [Quota; 4] = [Quota::CpuTime, Quota::Traffic, Quota::Disk, Quota::Running];
+pub(crate) const TOLD: [Quota; 4] = [Quota::CpuTime, Quota::Traffic, Quota::Disk, Quota::Running];
 
 /// What an owner may have and has used, in JSON.
 ///
@@ -41,7 +41,7 @@ pub fn json(owner: &str, limits: &OwnerLimits, usage: &OwnerUsage) -> Value {
 }
 
 /// The day on which there is room again, of what is used up.
-fn room_again(quota: Quota, limits: &OwnerLimits, usage: &OwnerUsage) -> Option<String> {
+pub(crate) fn room_again(quota: Quota, limits: &OwnerLimits, usage: &OwnerUsage) -> Option<String> {
     let at = usage.excess(quota, limits, 0)?.room_at?;
     Some(units::day(at.0))
 }

@@ -91,10 +91,11 @@ impl RequestFilter {
     fn origin<B>(&self, asked: &Request<B>, host: Option<&str>) -> Result<(), Refusal> {
         let refusal = |what: String| Err(Refusal { status: StatusCode::FORBIDDEN, what });
         let mut told = asked.headers().get_all(header::ORIGIN).iter();
+        let safe = matches!(*asked.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let site = asked.headers().get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+        let is_ours = matches!(site, None | Some(b"same-origin" | b"none"));
         let Some(from) = told.next() else {
-            let safe = matches!(*asked.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-            let site = asked.headers().get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-            if safe || !matches!(site, Some(b"cross-site" | b"same-site")) {
+            if safe || is_ours {
                 return Ok(());
             }
             return refusal(
@@ -104,10 +105,12 @@ impl RequestFilter {
             );
         };
         let from = from.to_str().map(origin).unwrap_or_default();
-        let own = host.is_some_and(|host| {
-            let scheme = from.split_once("://").map_or("", |(scheme, _)| scheme);
-            from == origin(&format!("{scheme}://{host}"))
-        });
+        // The host alone does not tell http from https; browsers do.
+        let own = (safe || is_ours)
+            && host.is_some_and(|host| {
+                let scheme = from.split_once("://").map_or("", |(scheme, _)| scheme);
+                from == origin(&format!("{scheme}://{host}"))
+            });
         let allowed = self.origins.iter().any(|it| *it == from || it == ANY);
         if told.next().is_none() && (own || allowed) {
             return Ok(());
@@ -337,10 +340,16 @@ mod tests {
         }
         assert_eq!(post(&[("origin", "https://example.org"), ("origin", "http://b.example")]), 403);
         assert_eq!(post(&[]), 200, "no browser");
-        for (site, answer) in
-            [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
-        {
+        for (site, answer) in [
+            ("cross-site", 403),
+            ("same-site", 403),
+            ("another", 403),
+            ("same-origin", 200),
+            ("none", 200),
+        ] {
             assert_eq!(post(&[("sec-fetch-site", site)]), answer, "{site}");
+            let own = [("sec-fetch-site", site), ("origin", "https://127.0.0.1:8080")];
+            assert_eq!(post(&own), answer, "{site}");
         }
         let link = [("host", "localhost"), ("sec-fetch-site", "cross-site")];
         assert_eq!(status(&ours, "GET", &link), 200, "a link may lead here");

@@ -1,5 +1,6 @@
 //! Answers: a status, a type, and a body that is streamed if it is large.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use fishplate_contract::JobState;
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{PackedMessage, Segment};
+use futures_util::Stream;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::connections::RequestGuard;
@@ -48,6 +50,18 @@ enum Content {
     File(Box<FileBody>),
     /// What somebody else answers.
     Passed(Box<Incoming>),
+    /// What is told as it happens.
+    Stream(EventStream),
+}
+
+type BoxedStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+struct EventStream(BoxedStream);
+
+impl fmt::Debug for EventStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EventStream")
+    }
 }
 
 impl HttpBody {
@@ -87,6 +101,11 @@ impl HttpBody {
     pub(crate) fn passed(body: Incoming) -> Self {
         let left = body.size_hint().exact();
         Self::new(Content::Passed(Box::new(body)), left)
+    }
+
+    /// What is told as it happens, until nothing more is.
+    pub(crate) fn stream(stream: BoxedStream) -> Self {
+        Self::new(Content::Stream(EventStream(stream)), None)
     }
 
     /// A body of this length for an answer to HEAD: nobody reads it.
@@ -160,6 +179,9 @@ impl Body for HttpBody {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
             Content::Message(body) => std::task::ready!(body.poll_next(context)),
             Content::File(body) => std::task::ready!(body.poll_next(context)),
+            Content::Stream(EventStream(stream)) => {
+                std::task::ready!(stream.as_mut().poll_next(context))
+            }
             Content::Passed(body) => loop {
                 match std::task::ready!(Pin::new(&mut **body).poll_frame(context)) {
                     Some(Ok(frame)) => match frame.into_data() {

@@ -22,6 +22,8 @@ use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::html::domain::{self as domain_html, DomainResource};
+use crate::faces::html::form::Filled;
+use crate::faces::html::page::{self, StaticFile};
 use crate::faces::ogc::{self, OgcResource};
 use crate::faces::passage::asks_for;
 use crate::faces::quota::{self, QUOTA};
@@ -60,6 +62,9 @@ where
     };
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
+    if let Some(file) = StaticFile::of(name) {
+        return if read { file.reply(&parts) } else { not_allowed("GET to read", "GET, HEAD") };
+    }
     let ogc = OgcResource::of(name);
     // Lists have what the caller may know of, and one's quota and jobs are one's own.
     let is_own = matches!(name, "" | QUOTA) || ogc.is_some_and(|it| it.service().is_none());
@@ -109,7 +114,7 @@ where
             host.metrics().await,
         ),
         (QUOTA, None) if read => own_quota(host, &principal).await,
-        (_, Some(entry)) if read => describe(entry, query),
+        (_, Some(entry)) if read => Box::pin(describe(host, entry, query, &principal)).await,
         (_, Some(entry)) if parts.method == Method::POST => {
             let body = Incoming::new(body, &host.settings);
             post(host, entry, &parts, body, sender).await
@@ -121,7 +126,8 @@ where
             unknown_service(host, name, &parts, &principal)
         }
         (name, None) if read => {
-            page(status(Protocol::Http, FaultCode::UnknownService), html::not_found(host, name))
+            let status = status(Protocol::Http, FaultCode::UnknownService);
+            page::reply(status, html::not_found(host, &principal, name))
         }
         (_, None) => {
             let what = format!("there is nothing here; data goes to {}/data/\n", host.data.origin);
@@ -184,13 +190,14 @@ fn access<'a>(host: &Host, name: &'a str, asked: &Parts, principal: &'a Principa
     Access { principal, service, operation: "", action }
 }
 
-/// Whether a request needs nobody's name: its address is the permission.
+/// Whether a request needs nobody's name: its address is the permission, or it is for what every server has.
 pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
     let place = data::DataResource::of(below(host, request.uri().path()));
     let site = sites::SiteAddress::of(below(host, request.uri().path()));
     let is_registration =
         |at: sites::SiteAddress<'_>| at.is_registration(request.method(), request.headers());
     place.is_some_and(|place| place.is_open(request.method()))
+        || StaticFile::of(below(host, request.uri().path())).is_some()
         || is_passage(host, request) && !site.is_some_and(is_registration)
 }
 
@@ -235,8 +242,8 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
     let name = below(host, asked.uri.path());
     let mut reply = if data::DataResource::of(name).is_some() {
         data::problem::reply(fault, &asked.headers)
-    } else if DomainResource::of(name).is_some() {
-        refused_page(host, fault)
+    } else if DomainResource::of(name).is_some() || wants_page(host, name, asked) {
+        refused_page(host, None, fault)
     } else if OgcResource::of(name).is_some() {
         ogc::refused(fault)
     } else if asked.method == Method::POST {
@@ -254,6 +261,13 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
     }
     host.metrics.refused(reply.status().as_u16());
     reply
+}
+
+/// Whether a browser asks, and not for data.
+fn wants_page(host: &Host, name: &str, asked: &Parts) -> bool {
+    let is_of_pages = OgcResource::of(name).is_some()
+        || asked.method != Method::POST && (name.is_empty() || host.service(name).is_some());
+    is_of_pages && ogc::prefers_page(&asked.headers)
 }
 
 /// Tells how to say who calls (RFC 9110, section 15.5.2).
@@ -279,10 +293,25 @@ pub(crate) fn not_for_us(host: &Host, refusal: &Refusal) -> HttpResponse {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-fn describe(entry: &ServiceEntry, query: &str) -> HttpResponse {
+async fn describe(
+    host: &Host,
+    entry: &ServiceEntry,
+    query: &str,
+    caller: &Principal,
+) -> HttpResponse {
+    if let Some(examples) = html::example::asked_for(host, entry, query) {
+        return page::reply(200, examples);
+    }
     match View::from_query(query) {
         Ok(Some(view)) => text(200, "text/xml; charset=utf-8", entry.wsdl(view)),
-        Ok(None) => page(200, html::service(entry)),
+        Ok(None) => {
+            let name = entry.service().name.as_str();
+            let earlier = ogc::given_to(host, caller, name, query).await;
+            let filled = earlier.as_ref().map_or_else(Filled::default, |(operation, given)| {
+                Filled { operation, given: Some(given), fault: None }
+            });
+            page::reply(200, html::service(host, caller, entry, filled))
+        }
         Err(error) => text(404, PLAIN, format!("{error}\n")),
     }
 }
@@ -423,7 +452,7 @@ fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
         let services: Vec<_> = host.services_for(caller).map(service).collect();
         text(200, "application/json", json!({ "services": services }).to_string())
     } else {
-        page(200, html::index(host, caller))
+        page::reply(200, html::index(host, caller))
     };
     reply.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     reply
@@ -433,47 +462,28 @@ fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
 /// (`http::origin`).
 async fn domain_page(
     host: &Host,
-    asked: DomainResource,
+    DomainResource(id): DomainResource,
     method: &Method,
     caller: &Principal,
 ) -> HttpResponse {
-    let made = match (asked, method) {
-        (DomainResource::Script, &Method::GET | &Method::HEAD) => {
-            return text(200, "text/javascript; charset=utf-8", domain_html::SCRIPT.to_owned());
-        }
-        (DomainResource::Domain(id), &Method::GET | &Method::HEAD) => {
-            domain_html::domain(host, caller, id).await
-        }
-        (DomainResource::Domain(id), &Method::POST) => domain_html::end(host, caller, id).await,
-        (DomainResource::Script, _) => return not_allowed("GET to read", "GET, HEAD"),
+    let made = match method {
+        &Method::GET | &Method::HEAD => domain_html::domain(host, caller, id).await,
+        &Method::POST => domain_html::end(host, caller, id).await,
         _ => return not_allowed("GET to look and POST to end it", "GET, HEAD, POST"),
     };
-    let mut reply = match made {
-        Ok(html) => page(200, html),
+    match made {
+        Ok(html) => page::reply(200, html),
         Err(fault) if fault.code == FaultCode::InvalidValue => {
-            page(404, domain_html::refused(host, &fault))
+            page::reply(404, domain_html::not_found(host, caller))
         }
-        Err(fault) => refused_page(host, &fault),
-    };
-    let fields = [
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; form-action 'self'; \
-             frame-ancestors 'none'; base-uri 'none'",
-        ),
-        (header::CACHE_CONTROL, "no-store"),
-        // Which domains there are is nobody else's business.
-        (header::REFERRER_POLICY, "same-origin"),
-    ];
-    for (name, value) in fields {
-        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+        Err(fault) => refused_page(host, Some(caller), &fault),
     }
-    reply
 }
 
-/// Why there is no page of a domain, for people.
-fn refused_page(host: &Host, fault: &Fault) -> HttpResponse {
-    let mut reply = page(status(Protocol::Http, fault.code), domain_html::refused(host, fault));
+/// Why there is no page, for people.
+fn refused_page(host: &Host, caller: Option<&Principal>, fault: &Fault) -> HttpResponse {
+    let status = status(Protocol::Http, fault.code);
+    let mut reply = page::reply(status, html::refused(host, caller, fault));
     set_retry_after(&mut reply, fault);
     reply
 }
@@ -491,14 +501,6 @@ async fn own_quota(host: &Host, caller: &Principal) -> HttpResponse {
         Ok(told) => text(200, "application/json", told),
         Err(fault) => text(status(Protocol::Http, fault.code), PLAIN, format!("{fault}\n")),
     }
-}
-
-fn page(status: u16, html: String) -> HttpResponse {
-    let mut reply = text(status, "text/html; charset=utf-8", html);
-    // The pages need no script and nothing from elsewhere.
-    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
-    reply.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-    reply
 }
 
 fn text(status: u16, content_type: &str, text: String) -> HttpResponse {

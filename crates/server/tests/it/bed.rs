@@ -233,6 +233,27 @@ impl Connection {
         self.0.get_ref().try_clone().unwrap()
     }
 
+    /// The head of the next answer.
+    pub(crate) fn head(&mut self) -> String {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(self.0.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        head
+    }
+
+    /// The next chunk of a body in chunks, as text; it may not be the last.
+    pub(crate) fn chunk(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let length = usize::from_str_radix(line.trim_end(), 16).unwrap_or_default();
+        assert_ne!(length, 0, "the body has ended");
+        let mut chunk = vec![0; length + 2];
+        self.0.read_exact(&mut chunk).unwrap();
+        chunk.truncate(length);
+        String::from_utf8(chunk).unwrap()
+    }
+
     /// So many bytes as they come, head and all; fewer if the connection ends.
     pub(crate) fn read(&mut self, most: usize) -> Vec<u8> {
         let mut bytes = Vec::new();

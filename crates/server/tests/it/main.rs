@@ -3,12 +3,14 @@
 mod assembly;
 mod bed;
 mod boundary;
+mod browser;
 mod connection;
 mod faces;
 mod local_caller;
 mod ogc;
 mod pages;
 mod release;
+mod results;
 mod server;
 mod streams;
 mod uploads;

@@ -1,5 +1,5 @@
-//! `multipart/related` (RFC 2046 section 5.1, RFC 2387) in a stream. Bytes of parts are passed on as
-//! slices of the chunks they came in; the boundary is found by `memmem`.
+//! `multipart/related` (RFC 2046 section 5.1, RFC 2387) and `multipart/form-data` (RFC 7578) in a stream. Bytes
+//! of parts are passed on as slices of the chunks they came in; the boundary is found by `memmem`.
 //!
 //! The boundary holds no line ends, so the delimiter `CRLF -- boundary` can begin only at its CR:
 //! what a chunk ends with is the beginning of a delimiter or it is not, and `matched` says how much
@@ -17,7 +17,7 @@ use crate::quoted::QuotedDecoder;
 
 /// What is found, in the order of the bytes.
 #[derive(Debug, PartialEq)]
-pub(super) enum MultipartEvent {
+pub(crate) enum MultipartEvent {
     Head(PartHeader),
     Data(Bytes),
     End,
@@ -25,15 +25,17 @@ pub(super) enum MultipartEvent {
 
 /// The header of a part, as far as it matters.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct PartHeader {
+pub(crate) struct PartHeader {
     /// Without its angle brackets.
-    pub(super) content_id: Option<String>,
+    pub(crate) content_id: Option<String>,
     /// Content-Location, as it stands.
-    pub(super) location: Option<String>,
-    pub(super) media: Option<MediaType>,
+    pub(crate) location: Option<String>,
+    pub(crate) media: Option<MediaType>,
+    /// Content-Disposition: its type and parameters are written as a media type's are (RFC 6266).
+    pub(crate) disposition: Option<MediaType>,
 }
 
-pub(super) struct MultipartReader {
+pub(crate) struct MultipartReader {
     /// A line end, `--` and the boundary.
     delimiter: Vec<u8>,
     /// What lines end with: LF until the first boundary's has come.
@@ -78,7 +80,7 @@ const LF: &[u8] = b"\n";
 const CRLF: &[u8] = b"\r\n";
 
 impl MultipartReader {
-    pub(super) fn new(boundary: &str, limits: &WireLimits) -> Result<Self, Fault> {
+    pub(crate) fn new(boundary: &str, limits: &WireLimits) -> Result<Self, Fault> {
         if boundary.is_empty() || boundary.len() > 200 || boundary.contains(['\r', '\n']) {
             return Err(malformed("the content type tells no usable boundary"));
         }
@@ -103,7 +105,7 @@ impl MultipartReader {
         self.finder = memmem::Finder::new(&self.delimiter).into_owned();
     }
 
-    pub(super) fn feed(
+    pub(crate) fn feed(
         &mut self,
         mut chunk: Bytes,
         found: &mut dyn FnMut(MultipartEvent) -> Result<(), Fault>,
@@ -122,7 +124,7 @@ impl MultipartReader {
         Ok(())
     }
 
-    pub(super) fn finish(&self) -> Result<(), Fault> {
+    pub(crate) fn finish(&self) -> Result<(), Fault> {
         match self.state {
             State::Ended => Ok(()),
             _ if self.parts == 0 => Err(malformed(
@@ -341,6 +343,7 @@ fn part_head(fields: &[String]) -> Result<(PartHeader, Option<TransferDecoder>),
             "content-id" => head.content_id = Some(unbracketed(value).to_owned()),
             "content-location" if !value.is_empty() => head.location = Some(value.to_owned()),
             "content-type" => head.media = Some(MediaType::parse(value)),
+            "content-disposition" => head.disposition = Some(MediaType::parse(value)),
             "content-transfer-encoding" => match value.to_ascii_lowercase().as_str() {
                 "" | "binary" | "8bit" | "7bit" => {}
                 "base64" => decoder = Some(TransferDecoder::Base64(Base64Decoder::default())),

@@ -26,21 +26,21 @@ const BOUNDARY: &str = "fishplate-ranges-9a6d1f0c2b7e";
 
 /// Data that is sent.
 #[derive(Debug)]
-pub(super) struct Representation {
+pub(crate) struct Representation {
     /// Its bytes, which do not change.
-    pub(super) file: File,
-    pub(super) len: u64,
+    pub(crate) file: File,
+    pub(crate) len: u64,
     /// A strong entity tag, with its quotes.
-    pub(super) tag: String,
+    pub(crate) tag: String,
     /// When it came to be.
-    pub(super) modified: Option<SystemTime>,
+    pub(crate) modified: Option<SystemTime>,
     /// Until when it may be had.
-    pub(super) expires: Option<Timestamp>,
+    pub(crate) expires: Option<Timestamp>,
     /// Empty if it is not known.
-    pub(super) media_type: String,
+    pub(crate) media_type: String,
     /// The file's name; empty if it has none.
-    pub(super) name: String,
-    pub(super) digest: Option<Digest>,
+    pub(crate) name: String,
+    pub(crate) digest: Option<Digest>,
 }
 
 /// Answers a GET or HEAD; also tells how many bytes will be sent.
@@ -201,7 +201,7 @@ pub(super) fn moment(at: Timestamp) -> SystemTime {
 
 /// `Content-Disposition` with the file's name: as it is in UTF-8, and for those who don't know that
 /// form as ASCII (RFC 6266).
-fn disposition(name: &str) -> String {
+pub(crate) fn disposition(name: &str) -> String {
     if name.is_empty() {
         return "attachment".to_owned();
     }

@@ -4,21 +4,19 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fishplate_contract::{Fault, FaultCode, Principal, Verb};
+use fishplate_contract::{Fault, Principal, Verb};
 use fishplate_formats::units;
 use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::status::{Deadlock, KnownRank, PeerRoute, Traffic};
 use fishplate_ranks::{DomainId, Rank};
 
-use super::{escaped, framed};
+use super::page::Page;
+use super::{all_services, escaped, framed};
 use crate::dispatch::authorise::{Access, Action};
 use crate::domains::{DomainView, Member};
 use crate::faces::gateway::DOMAINS;
 use crate::host::Host;
 use crate::providers::domain::{self, DomainRequest};
-
-/// What the browser loads beside a page.
-pub(crate) const SCRIPT: &str = include_str!("live.js");
 
 /// Of more ranks than this, the busiest so many pairs are shown in place of all.
 const MATRIX: usize = 32;
@@ -26,22 +24,14 @@ const MATRIX: usize = 32;
 /// Of more ranks than this, only so many are listed.
 const ROWS: usize = 512;
 
-/// What is at an address below `domains`.
+/// The page of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DomainResource {
-    /// The page of a domain.
-    Domain(DomainId),
-    /// What keeps pages up to date.
-    Script,
-}
+pub(crate) struct DomainResource(pub(crate) DomainId);
 
 impl DomainResource {
     /// That of a path below the public URL.
     pub(crate) fn of(path: &str) -> Option<Self> {
-        match path.strip_prefix(DOMAINS)?.strip_prefix('/')? {
-            "live.js" => Some(Self::Script),
-            id => id.parse().ok().map(Self::Domain),
-        }
+        path.strip_prefix(DOMAINS)?.strip_prefix('/')?.parse().ok().map(Self)
     }
 
     /// The right that it takes: who may ask the service `domain`.
@@ -80,13 +70,8 @@ pub(crate) async fn domain(host: &Host, caller: &Principal, id: DomainId) -> Res
              servers end too if they need them.</p>\n<form method=\"post\"><button>End it</button></form></details>\n",
         );
     }
-    let base = escaped(host.public_path());
-    let _ = writeln!(
-        body,
-        "{}<script src=\"{base}/{DOMAINS}/live.js\" defer></script>",
-        all_services(host)
-    );
-    Ok(framed("Communication domain", &body))
+    let page = Page { title: "Communication domain", scripts: &["domain.js"], ..Page::default() };
+    Ok(page.write(host, Some(caller), &body))
 }
 
 /// Where each rank is, and what it does; of many, those of this server first.
@@ -214,12 +199,12 @@ fn matrix(
                 continue;
             };
             let (bytes, messages) = (units::rounded(of.bytes), of.messages);
-            let heat = heat(of.bytes, range);
+            let heat = heat(of.bytes, range).div_ceil(10);
             let route = routes.get(&(*from, of.peer)).map(ToString::to_string);
             let route = escaped(&route.unwrap_or_default());
             let _ = write!(
                 body,
-                "<td style=\"--heat: {heat}%\" title=\"{route}\">{bytes}<br><small>{messages}</small></td>"
+                "<td class=\"heat{heat}\" title=\"{route}\">{bytes}<br><small>{messages}</small></td>"
             );
         }
         body.push_str("</tr>\n");
@@ -270,26 +255,14 @@ pub(crate) async fn end(host: &Host, caller: &Principal, id: DomainId) -> Result
          <p>It was ended here. Ranks that were killed: {killed}.</p>\n{}",
         all_services(host)
     );
-    Ok(framed("Communication domain", &body))
+    Ok(framed(host, Some(caller), "Communication domain", &body))
 }
 
-/// Why a domain is not shown, or not ended.
-pub(crate) fn refused(host: &Host, fault: &Fault) -> String {
-    let (heading, what) = match fault.code {
-        FaultCode::InvalidValue => (
-            "No such domain",
-            "There is no such domain of yours here, or it has ended. If the server was started anew, its ranks go on as jobs of their services.",
-        ),
-        FaultCode::Unauthenticated => ("Who are you?", fault.message.as_str()),
-        FaultCode::Forbidden => ("Not allowed", fault.message.as_str()),
-        _ => ("It did not work", fault.message.as_str()),
-    };
-    let body = format!("<h1>{heading}</h1>\n<p>{}</p>\n{}", escaped(what), all_services(host));
-    framed(heading, &body)
-}
-
-fn all_services(host: &Host) -> String {
-    format!("<p><a href=\"{}/\">All services</a></p>\n", escaped(host.public_path()))
+/// Why there is no page of a domain.
+pub(crate) fn not_found(host: &Host, caller: &Principal) -> String {
+    let what = "There is no such domain of yours here, or it has ended. If the server was started anew, its ranks go on as jobs of their services.";
+    let body = format!("<h1>No such domain</h1>\n<p>{what}</p>\n{}", all_services(host));
+    framed(host, Some(caller), "No such domain", &body)
 }
 
 /// The caller's domains that have ranks here, for the list of services.
@@ -306,7 +279,7 @@ pub(super) fn list(body: &mut String, host: &Host, caller: &Principal) {
         let _ = writeln!(
             body,
             "<dt><a href=\"{}/{DOMAINS}/{id}\"><code>{id}</code></a></dt><dd>ranks here: {ranks}, connected: {connected}</dd>",
-            escaped(&host.settings.public_url),
+            escaped(host.public_path()),
         );
     }
     body.push_str("</dl>\n");
@@ -317,10 +290,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_of_a_domain_or_of_the_script() {
+    fn an_address_is_of_a_domain() {
         let id = DomainId::from_bytes([7; 16]);
-        assert_eq!(DomainResource::of(&format!("domains/{id}")), Some(DomainResource::Domain(id)));
-        assert_eq!(DomainResource::of("domains/live.js"), Some(DomainResource::Script));
+        assert_eq!(DomainResource::of(&format!("domains/{id}")), Some(DomainResource(id)));
         for other in ["domains", "domains/", "domains/nothing", "domain/live.js"] {
             assert_eq!(DomainResource::of(other), None, "{other}");
         }

@@ -30,6 +30,12 @@ pub enum OgcResource<'p> {
     Output(&'p str, &'p str),
     /// `ogc/jobs/ID/log`.
     Log(&'p str),
+    /// `ogc/jobs/ID/events`: the job as it goes on.
+    Events(&'p str),
+    /// `ogc/jobs/ID/kill`, for forms.
+    Kill(&'p str),
+    /// `ogc/jobs/ID/remove`, for forms.
+    Remove(&'p str),
     /// Nothing.
     Unknown,
 }
@@ -54,6 +60,9 @@ impl<'p> OgcResource<'p> {
             ["jobs", id, "results"] => Self::Results(id),
             ["jobs", id, "results", output] => Self::Output(id, output),
             ["jobs", id, "log"] => Self::Log(id),
+            ["jobs", id, "events"] => Self::Events(id),
+            ["jobs", id, "kill"] => Self::Kill(id),
+            ["jobs", id, "remove"] => Self::Remove(id),
             _ => Self::Unknown,
         })
     }

@@ -9,11 +9,12 @@ use crate::host::Host;
 pub(super) const OPENAPI_30: &str = "application/vnd.oai.openapi+json;version=3.0";
 pub(super) const OPENAPI_31: &str = "application/vnd.oai.openapi+json;version=3.1";
 
-/// The conformance classes that hold. `html` does not: jobs have no pages yet.
-pub(super) const CLASSES: [&str; 7] = [
+/// The conformance classes that hold.
+pub(super) const CLASSES: [&str; 8] = [
     "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/core",
     "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/ogc-process-description",
     "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/json",
+    "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/html",
     "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/oas30",
     "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/job-list",
     "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/dismiss",

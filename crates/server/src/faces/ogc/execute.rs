@@ -5,9 +5,10 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, CallOptions, Fault, FaultCode, OutputChoice, OutputForm, Parameter,
+    Argument, CallOptions, Fault, FaultCode, OutputChoice, OutputForm, Parameter, lexical,
 };
 use fishplate_wire::bind;
+use fishplate_wire::media::MediaType;
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ use serde_json::value::RawValue;
 
 use super::bounded;
 use super::callback::Subscriber;
+use super::form;
+use super::given::GivenInputs;
 use super::input::InputReader;
 use super::process::Process;
 use crate::host::Host;
@@ -89,6 +92,9 @@ pub(super) struct ResultsChoice {
     /// Who is told how it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) subscriber: Option<Subscriber>,
+    /// What it was given, for whoever wants to run it again; no more than `inputs_kept`.
+    #[serde(default, skip_serializing_if = "GivenInputs::is_empty")]
+    pub(super) given: GivenInputs,
 }
 
 impl ResultsChoice {
@@ -137,7 +143,8 @@ impl Preferences {
     }
 }
 
-/// Reads the body of a request. `memory` is what its arguments hold then.
+/// Reads the body of a request. `memory` is what its arguments hold then; `given` tells what of it was read, even if something
+/// is wrong with it.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -147,12 +154,74 @@ pub(super) async fn read<B>(
     headers: &HeaderMap,
     body: &mut Incoming<B>,
     memory: &mut MemoryReservation,
+    given: &mut GivenInputs,
 ) -> Result<Execution, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
-    let bytes = whole(host, headers, body, memory).await?;
+    let media = media_type(headers);
+    let known = &process.call.signature.inputs;
+    if let Some(media) = media.as_ref().filter(|media| form::is_form(media)) {
+        let arguments = Box::pin(form::read(host, known, media, body, memory, given)).await?;
+        return execution(host, process, headers, arguments, Wanted::default(), given);
+    }
+    let (arguments, wanted) = Box::pin(read_json(host, process, media, body, memory)).await?;
+    *given = GivenInputs::of(&arguments);
+    execution(host, process, headers, arguments, wanted, given)
+}
+
+/// What a request says beside its inputs.
+#[derive(Debug, Default)]
+struct Wanted {
+    outputs: BTreeMap<String, Option<OutputRequest>>,
+    response: Option<ResponseForm>,
+    subscriber: Option<Subscriber>,
+}
+
+/// A request of these arguments.
+fn execution(
+    host: &Host,
+    process: Process<'_>,
+    headers: &HeaderMap,
+    arguments: Vec<Argument>,
+    wanted: Wanted,
+    given: &GivenInputs,
+) -> Result<Execution, Fault> {
+    let definition = process.call;
+    let arguments = bind::accept(&definition.name, &definition.signature.inputs, arguments)?;
+    let preferences = Preferences::of(headers);
+    let (outputs, references) = choices(process.outputs(), &wanted.outputs, preferences.minimal)?;
+    let choice = ResultsChoice {
+        outputs: wanted.outputs.into_keys().collect(),
+        references,
+        response: wanted.response,
+        subscriber: wanted.subscriber,
+        given: given.clone().within(host.settings.inputs_kept),
+    };
+    let key = headers.get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok()).map(str::to_owned);
+    let options = CallOptions { key, outputs, ..CallOptions::default() };
+    Ok(Execution { arguments, options, choice, is_async: preferences.respond_async })
+}
+
+fn media_type(headers: &HeaderMap) -> Option<MediaType> {
+    let told = headers.get(header::CONTENT_TYPE)?;
+    Some(MediaType::parse(told.to_str().unwrap_or("?")))
+}
+
+/// Reads a request in JSON.
+async fn read_json<B>(
+    host: &Host,
+    process: Process<'_>,
+    media: Option<MediaType>,
+    body: &mut Incoming<B>,
+    memory: &mut MemoryReservation,
+) -> Result<(Vec<Argument>, Wanted), Fault>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let bytes = whole(host, media, body, memory).await?;
     let malformed = |error: serde_json::Error| {
         let what = format!("this is no request to run a process: {error}");
         Fault::new(FaultCode::MalformedMessage, what)
@@ -167,8 +236,7 @@ where
     let inputs = bounded::object::<&RawValue>(inputs, members, malformed)?;
     let wanted = request.outputs.map_or("{}", RawValue::get);
     let wanted = bounded::object::<Option<OutputRequest>>(wanted, members, malformed)?;
-    let definition = process.call;
-    let known = &definition.signature.inputs;
+    let known = &process.call.signature.inputs;
     let mut sink = host.spool.sink();
     let mut reader =
         InputReader { sink: &mut sink, inline_size: host.settings.wire.inline_size, members };
@@ -180,25 +248,15 @@ where
             None => arguments.push(Argument::text(name, "")),
         }
     }
-    let arguments = bind::accept(&definition.name, known, arguments)?;
     sink.finish().await.map_err(|error| spool_fault(&error))?;
-    let preferences = Preferences::of(headers);
-    let (outputs, references) = choices(process.outputs(), &wanted, preferences.minimal)?;
-    let choice = ResultsChoice {
-        outputs: wanted.into_keys().collect(),
-        references,
-        response: request.response,
-        subscriber: request.subscriber,
-    };
-    let key = headers.get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok()).map(str::to_owned);
-    let options = CallOptions { key, outputs, ..CallOptions::default() };
-    Ok(Execution { arguments, options, choice, is_async: preferences.respond_async })
+    let Execute { response, subscriber, .. } = request;
+    Ok((arguments, Wanted { outputs: wanted, response, subscriber }))
 }
 
 /// All of a body in JSON.
 async fn whole<B>(
     host: &Host,
-    headers: &HeaderMap,
+    media: Option<MediaType>,
     body: &mut Incoming<B>,
     memory: &mut MemoryReservation,
 ) -> Result<Vec<u8>, Fault>
@@ -206,10 +264,11 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
-    let content_type = headers.get(header::CONTENT_TYPE).map(|told| told.to_str().unwrap_or("?"));
-    let essence = content_type.and_then(|told| told.split(';').next()).map(str::trim);
-    if essence.is_some_and(|told| told != "application/json" && !told.ends_with("+json")) {
-        let what = format!("{essence:?} is not taken here; send application/json");
+    let is_json =
+        |media: &MediaType| media.essence == "application/json" || media.essence.ends_with("+json");
+    if let Some(media) = media.filter(|media| !is_json(media)) {
+        let shown = lexical::shortened(&media.essence);
+        let what = format!("{shown:?} is not taken here; send application/json, or a form");
         return Err(Fault::new(FaultCode::UnsupportedMediaType, what));
     }
     let most = host.settings.json_size;

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fishplate_contract::{
-    Argument, CallOptions, Fault, FaultCode, Principal, Results, SubmittedJob, Verb,
-};
-use fishplate_jobs::engine::{EphemeralJob, OwnJob};
+use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Principal, Results, Verb};
 use hyper::body::Body;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -16,22 +13,23 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::address::OgcResource;
-use super::callback::Subscriber;
-use super::execute::{self, ResponseForm, ResultsChoice};
-use super::jobs::{self, CallersJob};
+use super::execute::{ResponseForm, ResultsChoice};
+use super::jobs::CallersJob;
 use super::links::{self, JSON, Link, address};
+use super::list::{self, FoundJobs};
 use super::process::{self, Process};
 use super::query::{self, Query};
-use super::{documents, list, openapi, problem, results};
+use super::run::run;
+use super::{documents, openapi, problem, results};
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::{Reply, Request};
+use crate::faces::html;
+use crate::faces::html::page::{self, local};
 use crate::host::{Host, ServiceEntry};
 use crate::http::body::Incoming;
 use crate::http::{HttpBody, HttpResponse};
-use crate::memory::{self, MemoryReservation};
-
-/// Tells which preference was honoured (RFC 7240, section 3).
-const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+use crate::memory::MemoryReservation;
+use crate::status::{Protocol, status};
 
 /// Answers a request below `PUBLIC/ogc`.
 pub async fn answer<B>(
@@ -48,7 +46,12 @@ where
     let answered = answered(host, resource, asked, &mut body, caller).await;
     let mut reply = answered.unwrap_or_else(|fault| {
         tracing::debug!(%fault, path = "ogc", "refused");
-        problem::reply(&fault)
+        if query::wants_page(asked) || query::prefers_page(&asked.headers) {
+            let page = html::refused(host, Some(caller), &fault);
+            page::reply(status(Protocol::Ogc, fault.code), page)
+        } else {
+            problem::reply(&fault)
+        }
     });
     problem::negotiate(&mut reply, &asked.headers);
     reply.headers_mut().append(header::VARY, HeaderValue::from_static("accept"));
@@ -70,17 +73,29 @@ where
     B::Error: Display,
 {
     let read = matches!(asked.method, Method::GET | Method::HEAD);
-    let is_job = matches!(resource, OgcResource::Job(_));
-    if let OgcResource::Execution(id) = resource {
-        return match asked.method {
-            Method::POST => run(host, Process::find(host, id)?, asked, body, caller).await,
-            _ => Ok(not_allowed("POST")),
-        };
+    let post = asked.method == Method::POST;
+    match resource {
+        OgcResource::Execution(id) if post => {
+            run(host, Process::find(host, id)?, asked, body, caller).await
+        }
+        OgcResource::Kill(id) if post => {
+            CallersJob::find(host, caller, id).await?.kill().await?;
+            Ok(page::see(local(host, &address(host, &format!("/jobs/{id}")))))
+        }
+        OgcResource::Remove(id) if post => {
+            CallersJob::find(host, caller, id).await?.remove().await?;
+            Ok(page::see(local(host, &address(host, "/jobs"))))
+        }
+        OgcResource::Execution(_) | OgcResource::Kill(_) | OgcResource::Remove(_) => {
+            Ok(not_allowed("POST"))
+        }
+        OgcResource::Job(_) if asked.method == Method::DELETE => {
+            Box::pin(resource_of(host, resource, asked, caller)).await
+        }
+        _ if read => Box::pin(resource_of(host, resource, asked, caller)).await,
+        OgcResource::Job(_) => Ok(not_allowed("GET, HEAD, DELETE")),
+        _ => Ok(not_allowed("GET, HEAD")),
     }
-    if is_job && asked.method == Method::DELETE || read {
-        return Box::pin(resource_of(host, resource, asked, caller)).await;
-    }
-    Ok(not_allowed(if is_job { "GET, HEAD, DELETE" } else { "GET, HEAD" }))
 }
 
 /// What is there.
@@ -93,10 +108,24 @@ async fn resource_of(
     let page = query::wants_page(asked);
     let public = host.settings.public_url.as_str();
     let (document, links) = match resource {
-        OgcResource::Landing | OgcResource::Processes if page => {
+        OgcResource::Processes if page => {
             return Ok(redirect(&format!("{public}/")));
         }
+        OgcResource::Landing if page => {
+            return Ok(page::reply(200, html::account::page(host, caller).await?));
+        }
+        OgcResource::Jobs if page => {
+            let FoundJobs { jobs, next } =
+                list::find(host, asked, caller, html::jobs::ROWS).await?;
+            let query = Query::of(asked);
+            let chosen = |name: &str| query.get(name).unwrap_or_default().to_owned();
+            let shown = html::jobs::page(host, caller, &chosen, &jobs, next.as_deref());
+            return Ok(page::reply(200, shown));
+        }
         OgcResource::Landing => documents::landing(host),
+        OgcResource::Conformance if page => {
+            return Ok(page::reply(200, html::conformance(host, caller, &documents::CLASSES)));
+        }
         OgcResource::Conformance => documents::conformance(host),
         OgcResource::OpenApi => return openapi::reply(host, asked, caller),
         OgcResource::Processes => process::list(host, asked, caller)?,
@@ -106,6 +135,17 @@ async fn resource_of(
                 return Ok(redirect(&process.entry.url));
             }
             process.description(host)
+        }
+        OgcResource::Job(id) if page => {
+            return html::job::page(&CallersJob::find(host, caller, id).await?).await;
+        }
+        OgcResource::Results(id) if page => {
+            let job = CallersJob::find(host, caller, id).await?;
+            let job = address(host, &format!("/jobs/{}#results", job.job.id));
+            return Ok(page::see(local(host, &job)));
+        }
+        OgcResource::Events(id) => {
+            return html::events::reply(&CallersJob::find(host, caller, id).await?).await;
         }
         OgcResource::Jobs => list::list(host, asked, caller).await?,
         OgcResource::Job(id) => {
@@ -122,7 +162,10 @@ async fn resource_of(
         OgcResource::Output(id, output) => {
             return job_results(host, asked, caller, id, Some(output)).await;
         }
-        OgcResource::Execution(_) | OgcResource::Unknown => {
+        OgcResource::Execution(_)
+        | OgcResource::Kill(_)
+        | OgcResource::Remove(_)
+        | OgcResource::Unknown => {
             let what = format!("there is nothing here; {public}/ogc tells what there is");
             let fault = Fault::new(FaultCode::UnknownService, what);
             return Ok(problem::reply_as(StatusCode::NOT_FOUND, &fault));
@@ -132,7 +175,7 @@ async fn resource_of(
 }
 
 /// A document with its links, which stand in its header too.
-fn answer_with(status: StatusCode, mut document: Value, links: &[Link]) -> HttpResponse {
+pub(super) fn answer_with(status: StatusCode, mut document: Value, links: &[Link]) -> HttpResponse {
     document["links"] = links::in_body(links);
     let mut reply = json_of(status, JSON, &document);
     links::in_header(&mut reply, links);
@@ -200,97 +243,6 @@ pub(super) async fn ask(
     done
 }
 
-/// Runs a process: waits for its results, or answers with its job.
-async fn run<B>(
-    host: &Arc<Host>,
-    process: Process<'_>,
-    asked: &Parts,
-    body: &mut Incoming<B>,
-    caller: &Principal,
-) -> Result<HttpResponse, Fault>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Display,
-{
-    if let Some(fault) = crate::http::content_coding(&asked.headers) {
-        return Err(fault);
-    }
-    let mut memory = MemoryReservation::default();
-    let execution = execute::read(host, process, &asked.headers, body, &mut memory).await?;
-    memory.shrink(memory::held_by(&execution.arguments));
-    if let Some(subscriber) = &execution.choice.subscriber {
-        subscriber.check(host, process, caller)?;
-    }
-    let execute::Execution { arguments, mut options, choice, is_async } = execution;
-    options.session = Query::of(asked).read("session", "the ID of a session, from its service")?;
-    let entry = process.entry;
-    let operation = process.call.operation.as_str();
-    // Without a job there would be nothing to tell of.
-    let wants_job = is_async || choice.subscriber.is_some();
-    if wants_job && process.verb(Verb::Spawn).is_some() {
-        options.note = choice.note();
-        options.notices = choice.subscriber.as_ref().map(Subscriber::notices).unwrap_or_default();
-        let verb = (Verb::Spawn, operation);
-        let reply =
-            Box::pin(ask(host, entry, verb, arguments, options, caller, &mut memory)).await?;
-        let Reply::Spawned(SubmittedJob { id, .. }) = reply else {
-            return Err(Fault::new(FaultCode::Internal, "spawn gave what another verb gives"));
-        };
-        let job = OwnJob {
-            id,
-            service: entry.service().name.clone(),
-            operation: operation.to_owned(),
-            is_final: false,
-            note: choice.note(),
-        };
-        return Ok(accepted(host, &job, is_async));
-    }
-    let verb = (Verb::Call, operation);
-    let reply = Box::pin(ask(host, entry, verb, arguments, options, caller, &mut memory)).await?;
-    let Reply::Results { results: Results { outputs, job }, ephemeral } = reply else {
-        return Err(Fault::new(FaultCode::Internal, "call gave what another verb gives"));
-    };
-    let known = process.outputs();
-    let headers = &asked.headers;
-    let mut reply = match results::reply(host, caller, known, outputs, &choice, headers).await {
-        Ok(reply) => reply,
-        // What was computed is there for whoever asks again.
-        Err(fault) => return Err(kept(ephemeral, fault)),
-    };
-    if let Some(job) = job {
-        let monitor = Link::new(host, &format!("/jobs/{}", job.id), "monitor", "The job");
-        links::in_header(&mut reply, &[monitor]);
-    }
-    reply.body_mut().keep(memory);
-    if let Some(job) = ephemeral {
-        reply.body_mut().delivers(job);
-    }
-    Ok(reply)
-}
-
-fn kept(ephemeral: Option<EphemeralJob>, fault: Fault) -> Fault {
-    match ephemeral.and_then(EphemeralJob::keep) {
-        Some(job) => fault.job(job),
-        None => fault,
-    }
-}
-
-/// The answer to who does not wait.
-fn accepted(host: &Host, job: &OwnJob, is_asked: bool) -> HttpResponse {
-    let told = jobs::brief(job, "accepted", "the job was accepted");
-    let links = jobs::job_links(host, job.id, "accepted");
-    let mut reply = answer_with(StatusCode::CREATED, told, &links);
-    let place = address(host, &format!("/jobs/{}", job.id));
-    if let Ok(place) = HeaderValue::from_str(&place) {
-        reply.headers_mut().insert(header::LOCATION, place);
-    }
-    if is_asked {
-        let applied = HeaderValue::from_static("respond-async");
-        reply.headers_mut().insert(PREFERENCE_APPLIED, applied);
-    }
-    reply
-}
-
 /// The results of a job as they were wanted when it was accepted, or one of its outputs.
 async fn job_results(
     host: &Host,
@@ -307,6 +259,12 @@ async fn job_results(
             let what = format!("the process {} has no output {output}", job.process()?.id());
             let fault = Fault::new(FaultCode::UnexpectedParameter, what);
             return Ok(problem::reply_as(StatusCode::NOT_FOUND, &fault));
+        }
+        let place = Query::of(asked).read::<usize>("item", "a number of a value, from 0")?;
+        let parameter = known.iter().find(|parameter| parameter.name == output);
+        if let (Some(place), Some(parameter)) = (place, parameter) {
+            let value = (parameter, place);
+            return html::preview::item(host, job.entry, caller, &job.job, value, asked).await;
         }
         choice.outputs = vec![output.to_owned()];
         choice.response = Some(ResponseForm::Raw);

@@ -114,7 +114,16 @@ impl InputReader<'_> {
         }
     }
 
-    fn array(&mut self, parameter: &Parameter, of: &ArrayType, text: &str) -> Result<Array, Fault> {
+    /// Reads an array that is written as lists within lists.
+    ///
+    /// # Errors
+    /// `InvalidValue`
+    pub(super) fn array(
+        &mut self,
+        parameter: &Parameter,
+        of: &ArrayType,
+        text: &str,
+    ) -> Result<Array, Fault> {
         let wrong = |what: String| invalid(parameter, format!("it is of type {of}: {what}"));
         let (mut shape, bytes) = json::parse_array(of.element, of.rank(), text).map_err(wrong)?;
         // Behind an axis without elements, nothing tells how long the others are.
@@ -141,7 +150,8 @@ impl InputReader<'_> {
     }
 }
 
-fn invalid(parameter: &Parameter, what: impl Display) -> Fault {
+/// The fault of an input.
+pub(super) fn invalid(parameter: &Parameter, what: impl Display) -> Fault {
     let what = format!("input {}: {what}", parameter.name);
     Fault::new(FaultCode::InvalidValue, what).parameter(&*parameter.name)
 }

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, CallOptions, Fault, FaultCode, JobId, JobReport, JobState, LogPage, Principal, Verb,
+    Argument, CallOptions, Fault, FaultCode, JobId, JobReport, JobState, KillResult, LogPage, Principal, Verb,
 };
 use fishplate_jobs::engine::{OwnJob, no_such_job};
 use serde_json::{Value, json};
+use url::form_urlencoded;
 
 use super::address::ProcessId;
+use super::execute::ResultsChoice;
+use super::given::GivenInputs;
 use super::links::{self, EXCEPTIONS, LOG, Link, PROCESSES, RESULTS};
 use super::process::Process;
 use crate::dispatch::report::date_time;
@@ -17,11 +20,11 @@ use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
 /// A job of the caller, and the service that it is of.
-pub(super) struct CallersJob<'h> {
-    pub(super) host: &'h Host,
-    pub(super) caller: &'h Principal,
-    pub(super) entry: &'h Arc<ServiceEntry>,
-    pub(super) job: OwnJob,
+pub(crate) struct CallersJob<'h> {
+    pub(crate) host: &'h Host,
+    pub(crate) caller: &'h Principal,
+    pub(crate) entry: &'h Arc<ServiceEntry>,
+    pub(crate) job: OwnJob,
 }
 
 impl<'h> CallersJob<'h> {
@@ -29,7 +32,7 @@ impl<'h> CallersJob<'h> {
     ///
     /// # Errors
     /// `NoSuchJob`, also if its service is not here any more.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         host: &'h Host,
         caller: &'h Principal,
         id: &str,
@@ -57,7 +60,7 @@ impl<'h> CallersJob<'h> {
     ///
     /// # Errors
     /// `UnknownOperation`, if it is not here any more.
-    pub(super) fn process(&self) -> Result<Process<'h>, Fault> {
+    pub(crate) fn process(&self) -> Result<Process<'h>, Fault> {
         let (service, operation) = (&*self.job.service, &*self.job.operation);
         Process::find(self.host, ProcessId { service, operation })
     }
@@ -91,14 +94,27 @@ impl<'h> CallersJob<'h> {
 
     /// How it stands (`statusInfo.yaml`).
     pub(super) async fn status(&self) -> Result<(Value, Vec<Link>), Fault> {
+        self.report().await.map(|report| status(self.host, &report))
+    }
+
+    /// All there is to tell of it.
+    ///
+    /// # Errors
+    /// As of the verb `status`.
+    pub(crate) async fn report(&self) -> Result<JobReport, Fault> {
         match self.about(Verb::Status, Vec::new()).await? {
-            Reply::Status(report) => Ok(status(self.host, &report)),
+            Reply::Status(report) => Ok(*report),
             _ => Err(unlike(Verb::Status)),
         }
     }
 
+    /// What it was given, as far as that was kept.
+    pub(crate) fn given(&self) -> GivenInputs {
+        ResultsChoice::of_note(self.job.note.as_deref()).given
+    }
+
     /// A piece of its log.
-    pub(super) async fn log(&self, stream: &str, offset: u64) -> Result<LogPage, Fault> {
+    pub(crate) async fn log(&self, stream: &str, offset: u64) -> Result<LogPage, Fault> {
         let more =
             vec![Argument::text("stream", stream), Argument::text("offset", offset.to_string())];
         match self.about(Verb::Log, more).await? {
@@ -107,17 +123,27 @@ impl<'h> CallersJob<'h> {
         }
     }
 
+    /// Ends it, if it has not ended.
+    pub(super) async fn kill(&self) -> Result<KillResult, Fault> {
+        match self.about(Verb::Kill, Vec::new()).await? {
+            Reply::Killed(killed) => Ok(killed),
+            _ => Err(unlike(Verb::Kill)),
+        }
+    }
+
+    /// Forgets it, if it has ended.
+    pub(super) async fn remove(&self) -> Result<(), Fault> {
+        self.about(Verb::Remove, Vec::new()).await.map(drop)
+    }
+
     /// Ends it if it has not ended, else forgets it; tells what has become of it.
     pub(super) async fn dismiss(&self) -> Result<(Value, Vec<Link>), Fault> {
-        let verb = if self.job.is_final { Verb::Remove } else { Verb::Kill };
-        let killed = match self.about(verb, Vec::new()).await? {
-            Reply::Killed(killed) => killed,
-            Reply::Removed => {
-                let message = "the job and its results were removed";
-                return Ok(self.dismissed(message, Link::new(self.host, "/jobs", "up", "Jobs")));
-            }
-            _ => return Err(unlike(verb)),
-        };
+        if self.job.is_final {
+            self.remove().await?;
+            let message = "the job and its results were removed";
+            return Ok(self.dismissed(message, Link::new(self.host, "/jobs", "up", "Jobs")));
+        }
+        let killed = self.kill().await?;
         if killed.state == JobState::Killed {
             let path = format!("/jobs/{}", self.job.id);
             return Ok(
@@ -135,6 +161,21 @@ impl<'h> CallersJob<'h> {
         told["progress"] = json!(0);
         (told, vec![link])
     }
+}
+
+/// The job that a query names with `from`, if it is the caller's and of this service: its operation, and what it was given.
+pub(crate) async fn given_to(
+    host: &Host,
+    caller: &Principal,
+    service: &str,
+    query: &str,
+) -> Option<(String, GivenInputs)> {
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    let (_, id) = pairs.find(|(name, _)| name == "from")?;
+    let found = CallersJob::find(host, caller, &id).await.ok()?;
+    let given = found.given();
+    let OwnJob { service: own, operation, .. } = found.job;
+    (own == service).then_some((operation, given))
 }
 
 fn unlike(verb: Verb) -> Fault {

@@ -62,7 +62,9 @@ impl Wanted {
             seconds.map(of).transpose()
         };
         let mut types = query.all("type").peekable();
-        let (since, until) = query.get("datetime").map(interval).transpose()?.unwrap_or_default();
+        let (from, to) = query.get("datetime").map(interval).transpose()?.unwrap_or_default();
+        let (first, last) = (day_or_time(query, "from", false)?, day_or_time(query, "to", true)?);
+        let (since, until) = (from.max(first), to.into_iter().chain(last).min());
         let after = query.read::<JobId>("after", "the ID of a job")?;
         let operations = query.all("processID").map(process).collect();
         Ok(Self {
@@ -136,7 +138,31 @@ fn interval(text: &str) -> Result<(Option<Timestamp>, Option<Timestamp>), Fault>
     }
 }
 
-/// The jobs that are asked for.
+/// Some of the jobs that are asked for.
+pub(super) struct FoundJobs {
+    pub(super) jobs: Vec<JobReport>,
+    /// The query for those that come after them, if there are any.
+    pub(super) next: Option<String>,
+}
+
+/// A day or a time (UTC), as the fields of a form have it; of a day its beginning or, if it is the last one, its end. (The
+/// standard has `datetime` for both, which no field of a form gives.)
+fn day_or_time(query: &Query, name: &str, is_last: bool) -> Result<Option<Timestamp>, Fault> {
+    const RIGHT: &str = "a day such as 2026-11-23, or a time such as 2026-11-23T08:00 (UTC)";
+    let Some(text) = query.get(name).map(str::trim).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let wrong = || invalid(name, text, RIGHT);
+    let is_day = !text.contains(['T', ' ']);
+    let at: jiff::civil::DateTime = text.trim_end_matches('Z').parse().map_err(|_| wrong())?;
+    let at = at.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| wrong())?.timestamp();
+    let rest = if is_day { Duration::from_hours(24) } else { Duration::from_secs(1) };
+    let at = Timestamp(at.as_millisecond());
+    // The last millisecond of it.
+    Ok(Some(if is_last { Timestamp(at.after(rest).0 - 1) } else { at }))
+}
+
+/// The jobs that are asked for, in JSON.
 ///
 /// # Errors
 /// What is wrong with the query; what the store says.
@@ -145,17 +171,31 @@ pub(super) async fn list(
     asked: &Parts,
     caller: &Principal,
 ) -> Result<(Value, Vec<Link>), Fault> {
-    let query = Query::of(asked);
-    let limit = query.limit(DEFAULT, MOST)?;
-    let mut wanted = Wanted::of(&query)?;
-    let (found, more) = wanted.find(host, caller, limit).await?;
+    let FoundJobs { jobs, next } = find(host, asked, caller, DEFAULT).await?;
     let mut links = vec![Link::new(host, "/jobs", "self", "Jobs")];
-    if let (true, Some(last)) = (more, wanted.selection.after) {
-        let path = format!("/jobs?{}", next(asked, last));
-        links.push(Link::new(host, &path, "next", "Older jobs"));
+    if let Some(next) = next {
+        links.push(Link::new(host, &format!("/jobs?{next}"), "next", "Older jobs"));
     }
-    let jobs: Vec<Value> = found.iter().map(|report| listed(host, report)).collect();
+    let jobs: Vec<Value> = jobs.iter().map(|report| listed(host, report)).collect();
     Ok((json!({ "jobs": jobs }), links))
+}
+
+/// The jobs that are asked for; so many, if nobody says how many.
+///
+/// # Errors
+/// What is wrong with the query; what the store says.
+pub(super) async fn find(
+    host: &Host,
+    asked: &Parts,
+    caller: &Principal,
+    default: usize,
+) -> Result<FoundJobs, Fault> {
+    let query = Query::of(asked);
+    let limit = query.limit(default, MOST)?;
+    let mut wanted = Wanted::of(&query)?;
+    let (jobs, more) = wanted.find(host, caller, limit).await?;
+    let next = wanted.selection.after.filter(|_| more).map(|last| next(asked, last));
+    Ok(FoundJobs { jobs, next })
 }
 
 /// The query for what comes after a job: otherwise the same.
@@ -254,6 +294,8 @@ mod tests {
             ("status=done", "status"),
             ("datetime=yesterday", "datetime"),
             ("datetime=../..", "datetime"),
+            ("from=yesterday", "from"),
+            ("to=2026-13-01", "to"),
             ("minDuration=-1", "minDuration"),
             ("maxDuration=long", "maxDuration"),
         ] {

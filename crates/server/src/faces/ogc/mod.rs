@@ -1,14 +1,16 @@
 //! OGC API - Processes (Part 1, 18-062r2) below `PUBLIC/ogc`: each operation of a service is a process, in JSON over HTTP, for
 //! tools that know no SOAP. Why and how far: docs/decisions/0030.
 //!
-//! Reading order: `address` (what a path means), `handle` (requests), `execute` (a request's inputs), `input` (one input),
-//! `results` (outputs), `jobs` (their status and list), `process`, `schema` and `openapi` (descriptions), `links`, `problem`.
+//! Reading order: `address` (what a path means), `handle` (requests), `run` (one that runs a process), `execute` (its inputs), `input`
+//! (one in JSON), `form` (inputs of a form), `given` (what is kept of them), `results` (outputs), `jobs` (their status and list), `process`, `schema` and `openapi` (descriptions), `links`, `problem`.
 
 mod address;
 mod bounded;
 mod callback;
 mod documents;
 mod execute;
+mod form;
+mod given;
 mod handle;
 mod input;
 mod jobs;
@@ -19,9 +21,14 @@ mod problem;
 mod process;
 mod query;
 mod results;
+mod run;
 mod schema;
 
-pub use address::{OGC, OgcResource};
+pub use address::{OGC, OgcResource, ProcessId};
 pub use callback::tell_subscribers;
+pub(crate) use form::{FIELD_BOX, FIELD_URL};
+pub(crate) use given::{GivenInput, GivenInputs, GivenValue};
 pub use handle::answer;
+pub(crate) use jobs::{CallersJob, given_to};
 pub(crate) use problem::reply as refused;
+pub(crate) use query::prefers_page;

@@ -18,7 +18,7 @@ pub(super) const DEFAULT: usize = 1000;
 
 /// An operation of a service.
 #[derive(Clone, Copy)]
-pub(super) struct Process<'h> {
+pub(crate) struct Process<'h> {
     pub(super) entry: &'h Arc<ServiceEntry>,
     /// The verb that runs it.
     pub(super) call: &'h VerbDefinition,
@@ -51,7 +51,8 @@ impl<'h> Process<'h> {
         all.find(|it| it.verb == verb && it.operation == self.call.operation)
     }
 
-    pub(super) fn outputs(&self) -> &'h [Parameter] {
+    /// Its outputs.
+    pub(crate) fn outputs(&self) -> &'h [Parameter] {
         &self.call.signature.outputs
     }
 

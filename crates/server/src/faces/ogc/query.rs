@@ -58,15 +58,19 @@ pub(super) fn invalid(name: &str, text: &str, right: &str) -> Fault {
     Fault::new(FaultCode::InvalidValue, what).parameter(name)
 }
 
-/// Whether somebody who reads wants a page: who asks for HTML and not for JSON, or with `f=html`.
+/// Whether somebody who reads wants a page: a browser, or `f=html`.
 pub(super) fn wants_page(asked: &Parts) -> bool {
     let read = matches!(asked.method, Method::GET | Method::HEAD);
     let query = Query::of(asked);
-    let accepts = |media_type| accepts(&asked.headers, media_type);
     read && match query.get("f") {
         Some(format) => format == "html",
-        None => accepts("text/html") && !accepts("json"),
+        None => prefers_page(&asked.headers),
     }
+}
+
+/// Whether a browser asks: somebody takes HTML, and no JSON.
+pub(crate) fn prefers_page(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/html") && !accepts(headers, "json")
 }
 
 /// Whether `Accept` names a media type, or a part of one.

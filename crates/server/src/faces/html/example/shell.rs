@@ -1,0 +1,210 @@
+//! Commands for a POSIX shell.
+
+use std::fmt::Write as _;
+
+use fishplate_contract::{DataType, Parameter};
+use fishplate_formats::json::scalar;
+use fishplate_wire::wsdl;
+use serde_json::{Value, json};
+
+use super::super::escaped;
+use super::ExampleCall;
+use super::arguments::ExampleValue;
+
+/// For our own client.
+pub(super) fn fishplate(call: &ExampleCall<'_>) -> String {
+    let mut command = format!("fishplate call {}", quoted(&call.entry.url));
+    if !call.is_sole() {
+        let _ = write!(command, " --operation {}", quoted(&call.operation.name));
+    }
+    let mut word = |text: &str| {
+        let _ = write!(command, " {}", quoted(text));
+    };
+    for argument in &call.arguments {
+        let name = &argument.parameter.name;
+        match &argument.value {
+            ExampleValue::Scalar(text) | ExampleValue::Content(text) => {
+                word(&format!("{name}={text}"));
+            }
+            ExampleValue::Scalars(texts) => {
+                texts.iter().for_each(|text| word(&format!("{name}={text}")));
+            }
+            ExampleValue::Files(files) => {
+                files.iter().for_each(|file| word(&format!("{name}:{file}")));
+            }
+            ExampleValue::Url(url) => word(&format!("{name}@{url}")),
+            ExampleValue::Array(numbers) => word(&format!("{name}={numbers}")),
+        }
+    }
+    for parameter in &call.operation.signature.outputs {
+        word(&format!("out:{}", parameter.name));
+    }
+    command
+}
+
+/// For curl, a request of OGC API - Processes.
+pub(super) fn curl_json(call: &ExampleCall<'_>) -> String {
+    let (request, files) = request(call);
+    format!(
+        "curl -s {} \\\n  -H 'Content-Type: application/json' --data-binary @- {}",
+        quoted(&call.execution),
+        here(&request, &files),
+    )
+}
+
+/// For curl, a SOAP 1.1 message.
+pub(super) fn curl_soap(call: &ExampleCall<'_>) -> String {
+    let service = call.entry.service();
+    let (mut arguments, mut files) = (String::new(), Vec::new());
+    let mut element = |name: &str, content: &str| {
+        let _ = writeln!(arguments, "      <s:{name}>{content}</s:{name}>");
+    };
+    for argument in &call.arguments {
+        let name = argument.parameter.name.as_str();
+        match &argument.value {
+            ExampleValue::Scalar(text) => element(name, &escaped(text)),
+            ExampleValue::Scalars(texts) => {
+                texts.iter().for_each(|text| element(name, &escaped(text)));
+            }
+            ExampleValue::Content(text) => {
+                element(name, &base64_simd::STANDARD.encode_to_string(text));
+            }
+            ExampleValue::Files(names) => {
+                for file in names {
+                    element(name, &placeholder(file));
+                    files.push(file.clone());
+                }
+            }
+            ExampleValue::Url(_) => element(name, "BASE64 OF THE FILE"),
+            ExampleValue::Array(numbers) => element(name, &items(numbers)),
+        }
+    }
+    let message = format!(
+        "<soap:Envelope xmlns:soap=\"http://schemas.xmlsoap.org/soap/envelope/\"\n    \
+         xmlns:s=\"{namespace}\">\n  <soap:Body>\n    <s:{name}>\n{arguments}    </s:{name}>\n  \
+         </soap:Body>\n</soap:Envelope>",
+        namespace = escaped(&service.namespace),
+        name = call.operation.name,
+    );
+    let action = format!("\"{}\"", wsdl::action(&service.namespace, &call.operation.name));
+    format!(
+        "curl -s {} -H 'Content-Type: text/xml; charset=utf-8' \\\n  -H {} --data-binary @- {}",
+        quoted(&call.entry.url),
+        quoted(&format!("SOAPAction: {action}")),
+        here(&message, &files),
+    )
+}
+
+/// The elements of an array, as the plain WSDL has them.
+fn items(numbers: &Value) -> String {
+    match numbers {
+        Value::Array(rows) => {
+            rows.iter().map(|row| format!("<s:item>{}</s:item>", items(row))).collect()
+        }
+        Value::String(text) => text.clone(),
+        number => number.to_string(),
+    }
+}
+
+/// A request to run the process, in which [`placeholder`] stands for the content of each file; and the names of those.
+pub(super) fn request(call: &ExampleCall<'_>) -> (String, Vec<String>) {
+    let mut inputs = serde_json::Map::new();
+    let mut files = Vec::new();
+    for argument in &call.arguments {
+        let parameter = argument.parameter;
+        let value = match &argument.value {
+            ExampleValue::Scalar(text) => json_scalar(text, parameter),
+            ExampleValue::Scalars(texts) => {
+                texts.iter().map(|text| json_scalar(text, parameter)).collect()
+            }
+            ExampleValue::Content(text) => json!({ "value": text, "encoding": "utf-8" }),
+            ExampleValue::Url(url) => json!({ "href": url }),
+            // An array's numbers are no file of JSON.
+            ExampleValue::Files(_) if parameter.data_type.as_array().is_some() => {
+                json!({ "href": "ADDRESS OF THE FILE" })
+            }
+            ExampleValue::Files(names) => {
+                files.extend_from_slice(names);
+                let file =
+                    |name: &String| json!({ "value": placeholder(name), "encoding": "base64" });
+                match &names[..] {
+                    [one] => file(one),
+                    several => several.iter().map(file).collect(),
+                }
+            }
+            ExampleValue::Array(numbers) => numbers.clone(),
+        };
+        inputs.insert(parameter.name.clone(), value);
+    }
+    // With `document` every output is in the answer as JSON.
+    (json!({ "inputs": inputs, "response": "document" }).to_string(), files)
+}
+
+fn json_scalar(text: &str, parameter: &Parameter) -> Value {
+    match parameter.data_type {
+        DataType::Bool => json!(matches!(text, "true" | "1")),
+        _ => scalar(text, Some(&parameter.data_type)),
+    }
+}
+
+/// What stands for the content of a file until it is known: letters, digits and signs that mean nothing in any of the languages.
+pub(super) fn placeholder(file: &str) -> String {
+    format!("BASE64-{:016x}", xxhash_rust::xxh3::xxh3_64(file.as_bytes()))
+}
+
+/// A text as a here-document, in which the shell puts files in place of what stands for them.
+fn here(text: &str, files: &[String]) -> String {
+    if files.is_empty() {
+        return format!("<<'END'\n{text}\nEND");
+    }
+    let mut shell = String::new();
+    for sign in text.chars() {
+        if matches!(sign, '\\' | '$' | '`') {
+            shell.push('\\');
+        }
+        shell.push(sign);
+    }
+    for file in files {
+        shell = shell.replace(&placeholder(file), &format!("$(base64 -w0 {})", path(file)));
+    }
+    format!("<<END\n{shell}\nEND")
+}
+
+/// A file's name that is no option.
+fn path(file: &str) -> String {
+    quoted(&if file.starts_with('-') { format!("./{file}") } else { file.to_owned() })
+}
+
+/// A word that a shell takes as it is.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_sees_what_was_meant() {
+        assert_eq!(quoted("a=1.5"), "a=1.5");
+        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
+        assert_eq!(quoted(""), "''");
+        let text = format!("{{\"a\":\"$x `\\\",\"f\":\"{}\"}}", placeholder("my file"));
+        let document = here(&text, &["my file".to_owned()]);
+        assert!(document.contains("\\$x \\`\\\\\""), "{document}");
+        assert!(document.contains("$(base64 -w0 'my file')"), "{document}");
+        assert!(here("a", &[]).starts_with("<<'END'\n"));
+    }
+
+    #[test]
+    fn numbers_are_elements_within_elements() {
+        assert_eq!(
+            items(&json!([[1, 2]])),
+            "<s:item><s:item>1</s:item><s:item>2</s:item></s:item>"
+        );
+    }
+}

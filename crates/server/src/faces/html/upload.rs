@@ -1,0 +1,28 @@
+//! Where data goes.
+
+use std::fmt::Write as _;
+
+use fishplate_contract::Principal;
+
+use super::escaped;
+use crate::dispatch::authorise::{Access, Action, DATA};
+use crate::host::Host;
+
+/// Whether somebody may put data here.
+pub(super) fn is_allowed(host: &Host, caller: &Principal) -> bool {
+    let action = Action::Upload;
+    let access = Access { principal: caller, service: DATA, operation: "", action };
+    host.authoriser.authorise(&access).is_ok()
+}
+
+/// How it is put here.
+pub(super) fn how(body: &mut String, host: &Host) {
+    if host.data.uploads.is_some() {
+        let _ = writeln!(
+            body,
+            "<p>Put a file there; the answer is a reference to it, for calls of services here and \
+             elsewhere:</p>\n<pre>curl -T FILE {}/data/</pre>",
+            escaped(&host.settings.public_url)
+        );
+    }
+}

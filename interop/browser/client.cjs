@@ -1,0 +1,291 @@
+// The pages in a browser, Debian's Chromium driven by playwright-core: client.cjs GALLERY_WSDL COUNTDOWN_WSDL PAYLOADS
+"use strict";
+const fs = require("node:fs");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const [gallery, countdown] = process.argv.slice(2).map((url) => url.split("?")[0]);
+const base = gallery.slice(0, gallery.lastIndexOf("/"));
+const shots = process.env.BROWSER_SCREENSHOTS; // a directory for pictures of the pages
+const PHONE = { width: 390, height: 844 };
+const WAIT = { timeout: 30_000 };
+
+const CHECKS = {};
+let browser;
+let job; // the address of a gallery job that is done
+
+function same(found, wanted, what = "") {
+  const [a, b] = [JSON.stringify(found), JSON.stringify(wanted)];
+  if (a !== b) throw new Error(`${what} ${a} is not ${b}`);
+}
+
+function truth(found, what) {
+  if (!found) throw new Error(what);
+}
+
+/** A page of its own; whatever the browser complains of makes the check fail. */
+async function visit(url, options, body) {
+  const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, ...options });
+  context.setDefaultTimeout(WAIT.timeout);
+  const page = await context.newPage();
+  const complaints = [];
+  page.on("pageerror", (error) => complaints.push(`${error}`));
+  page.on("console", (message) => {
+    // What a check asks for wrongly is answered with 4xx, which the browser tells too.
+    if (message.type() === "error" && !message.text().includes("Failed to load resource")) complaints.push(message.text());
+  });
+  try {
+    await page.goto(url, { waitUntil: "load" });
+    const result = await body(page);
+    same(complaints, []);
+    return result;
+  } finally {
+    await context.close();
+  }
+}
+
+async function shot(page, name) {
+  if (shots) await page.screenshot({ path: path.join(shots, `${name}.png`), fullPage: true });
+}
+
+/** axe-core finds nothing serious. It is evaluated beside the page, whose policy lets no other script in. */
+async function accessible(page, what) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const grave = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  same(grave.map(({ id, nodes }) => [id, nodes[0].html, nodes[0].failureSummary]), [], `axe at ${what}:`);
+}
+
+async function fits(page, what) {
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  truth(width <= PHONE.width, `${what} is ${width} wide on a phone of ${PHONE.width}`);
+}
+
+/** Every page that there is, once a job is there. */
+const pages = () => ({
+  services: `${base}/`, service: gallery, countdown, job, results: `${job}/results`, jobs: `${base}/ogc/jobs`, account: `${base}/ogc`,
+});
+
+/** Fills in the gallery's form and runs it; the address of its job. */
+async function runGallery(page, values) {
+  for (const [name, value] of Object.entries(values)) await page.fill(`form.run [name="${name}"]`, value);
+  await page.click("form.run button.main");
+  await page.waitForURL(/\/ogc\/jobs\/[0-9a-f]{32}$/);
+  return page.url();
+}
+
+async function isDone(page) {
+  await page.waitForFunction(() => document.querySelector("section.result"), null, WAIT);
+}
+
+CHECKS.run = () => visit(gallery, {}, async (page) => {
+  job = await runGallery(page, { n: "30", word: "it's <b>\"&amp; ä" });
+  await isDone(page);
+  const text = await page.innerText("main");
+  truth(text.includes("900"), `no count of 900: ${text}`);
+  await shot(page, "job");
+});
+
+CHECKS.results = () => visit(`${job}/results`, {}, async (page) => {
+  truth((await page.innerText("table.values")).includes("900"), "the count is not shown");
+  const pictures = await page.$$eval("img.picture", async (images) => {
+    for (const image of images) { image.scrollIntoView(); await image.decode(); }
+    return images.map((image) => image.naturalWidth > 0);
+  });
+  same(pictures, [true, true], "pictures");
+  truth(await page.$eval(".array img.pixels", (image) => image.naturalWidth === 30), "no heat map of 30 by 30");
+  truth(await page.$(".curve svg path"), "no curve");
+  truth((await page.innerText("table.data tr:first-child")).includes("height"), "the table has no names");
+  truth((await page.innerText("ul.members")).includes("inner/words.txt"), "the directory's files are not listed");
+  truth((await page.innerText("pre.text >> nth=-1")).includes("<script>"), "the page of the program is not shown as text");
+  truth((await page.title()) !== "ran", "the script of a program ran");
+  await shot(page, "results");
+});
+
+CHECKS.meshes = () => visit(`${job}/results`, {}, async (page) => {
+  // 29 by 29 cells: the upper side alone in STL; both sides and the rim of the others.
+  const wanted = [2 * 29 * 29, 4 * 29 * 29 + 8 * 29, 4 * 29 * 29 + 8 * 29];
+  const figures = await page.$$("figure.mesh");
+  same(figures.length, 3, "meshes:");
+  for (const [at, figure] of figures.entries()) {
+    await figure.scrollIntoViewIfNeeded();
+    await page.waitForFunction((it) => "drawn" in it.dataset || "failed" in it.dataset, figure, WAIT);
+    const [drawn, caption] = await figure.evaluate((it) => [it.dataset.drawn, it.querySelector("figcaption").innerText]);
+    same(Number(drawn), wanted[at], `mesh ${at} (${caption}):`);
+    const canvas = await figure.$("canvas");
+    const before = await canvas.screenshot();
+    await canvas.press("ArrowLeft");
+    await canvas.press("ArrowLeft");
+    await page.waitForTimeout(100);
+    truth(!before.equals(await canvas.screenshot()), `mesh ${at} does not turn`);
+  }
+  truth((await figures[2].innerText()).includes("height"), "the mesh is not coloured");
+  await shot(page, "meshes");
+});
+
+CHECKS.download = () => visit(`${job}/results`, {}, async (page) => {
+  const links = await page.$$eval("p.download a", (all) => all.map((link) => link.href));
+  truth(links.length >= 9, `${links.length} downloads`);
+  for (const link of links) {
+    const answer = await page.request.get(link);
+    same(answer.status(), 200, link);
+    const { "content-disposition": disposition, "content-security-policy": policy, "x-content-type-options": sniff } = answer.headers();
+    truth(disposition?.startsWith("attachment") && policy?.includes("sandbox") && sniff === "nosniff", `${link}: ${disposition} ${policy} ${sniff}`);
+  }
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click('a[href*="table"]')]);
+  same(download.suggestedFilename(), "table.csv");
+});
+
+CHECKS.mistakes = () => visit(gallery, {}, async (page) => {
+  await page.fill('form.run [name="n"]', "1");
+  await page.fill('form.run [name="word"]', "kept");
+  await page.click("form.run button.main");
+  same(page.url(), gallery, "the browser sent what it knew to be wrong:");
+  await page.$eval("form.run", (form) => { form.noValidate = true; });
+  await page.click("form.run button.main");
+  await page.waitForSelector('[name="n"][aria-invalid="true"]');
+  same(await page.inputValue('form.run [name="word"]'), "kept");
+  truth((await page.innerText("[role=alert]")).includes("Nothing was run"), "it is not said that nothing was run");
+  await accessible(page, "a form that was refused");
+  await shot(page, "mistake");
+});
+
+CHECKS.again = () => visit(job, {}, async (page) => {
+  await page.click('a[href*="from="]');
+  await page.waitForSelector("form.run");
+  same(await page.inputValue('form.run [name="n"]'), "30");
+  same(await page.inputValue('form.run [name="word"]'), "it's <b>\"&amp; ä");
+});
+
+CHECKS.live = () => visit(countdown, {}, async (page) => {
+  await page.fill('form.run [name="steps"]', "200");
+  await page.fill('form.run [name="pause"]', "0.2");
+  await page.click("form.run button.main");
+  await page.waitForURL(/\/ogc\/jobs\//);
+  await page.waitForFunction(() => document.body.innerText.includes("step 3 of 200"), null, WAIT);
+  const progress = await page.$eval("progress", (it) => it.value / it.max);
+  truth(progress > 0 && progress < 1, `progress is ${progress}`);
+  await shot(page, "running");
+  await page.reload();
+  await page.waitForFunction(() => document.body.innerText.includes("step 3 of 200"), null, WAIT);
+  page.on("dialog", (dialog) => dialog.accept());
+  await page.click('form[action$="/kill"] button');
+  await page.waitForFunction(() => /killed/i.test(document.querySelector("main").innerText), null, WAIT);
+});
+
+CHECKS.jobs = () => visit(`${base}/ogc/jobs`, {}, async (page) => {
+  await page.selectOption('[name="processID"]', "gallery");
+  await page.selectOption('[name="status"]', "successful");
+  await page.click("form.filter button");
+  await page.waitForURL(/processID=gallery/);
+  const rows = await page.$$eval("table.jobs tbody tr", (all) => all.map((row) => row.innerText));
+  truth(rows.length >= 1 && rows.every((row) => row.includes("gallery") && row.includes("done")), rows.join("\n"));
+  same(await page.inputValue('[name="status"]'), "successful");
+  await page.fill('[name="to"]', "2001-01-01");
+  await page.click("form.filter button");
+  await page.waitForURL(/to=2001/);
+  truth((await page.innerText("main")).includes("There are none."), "jobs of 2001");
+});
+
+CHECKS.account = () => visit(`${base}/ogc`, {}, async (page) => {
+  truth(/processor time/.test(await page.innerText("table.quotas")), "no quotas");
+  same(await page.$$eval("table.quotas tbody tr", (rows) => rows.length), 4);
+});
+
+CHECKS.login = async () => {
+  const url = process.env.INTEROP_LOGIN_URL.split("?")[0];
+  const above = url.slice(0, url.lastIndexOf("/"));
+  const httpCredentials = { username: "alice", password: process.env.INTEROP_LOGIN_PASSWORD };
+  await visit(`${above}/ogc`, { httpCredentials }, async (page) => {
+    truth((await page.innerText("h1")).includes("alice"), "it is not alice's account");
+    truth((await page.innerText("main")).includes("Sessions"), "no sessions");
+    await accessible(page, "an account");
+  });
+};
+
+CHECKS.examples = () => visit(gallery, {}, async (page) => {
+  await page.fill('form.run [name="n"]', "77");
+  await page.waitForFunction(() => document.querySelector('[data-example="cli"]').textContent.includes("n=77"), null, WAIT);
+  for (const name of ["python", "curl", "soap", "zeep", "java"]) {
+    truth((await page.textContent(`[data-example="${name}"]`)).includes("77"), `${name} has not the form's value`);
+  }
+});
+
+CHECKS.axe = async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const [name, url] of Object.entries(pages())) {
+      await visit(url, { colorScheme }, async (page) => {
+        await page.$$eval("details", (all) => all.forEach((it) => { it.removeAttribute("name"); it.open = true; }));
+        await accessible(page, `${name} (${colorScheme})`);
+        await shot(page, `${name}-${colorScheme}`);
+      });
+    }
+  }
+};
+
+CHECKS.phone = async () => {
+  for (const [name, url] of Object.entries(pages())) {
+    await visit(url, { viewport: PHONE, isMobile: true, hasTouch: true }, async (page) => {
+      await page.$$eval("details", (all) => all.forEach((it) => { it.removeAttribute("name"); it.open = true; }));
+      await fits(page, name);
+      await shot(page, `${name}-phone`);
+    });
+  }
+};
+
+CHECKS.keyboard = () => visit(gallery, {}, async (page) => {
+  const names = [];
+  for (let at = 0; at < 60; at++) {
+    await page.keyboard.press("Tab");
+    const [name, seen] = await page.evaluate(() => {
+      const it = document.activeElement;
+      const style = getComputedStyle(it);
+      return [it.getAttribute("name") ?? it.innerText, it.matches(":focus-visible") && (style.outlineStyle !== "none" || style.boxShadow !== "none")];
+    });
+    truth(seen, `${name} has the focus, and nobody sees it`);
+    names.push(name);
+    if (name === "n") await page.keyboard.type("5");
+    if (name === "Run") break;
+  }
+  truth(names.includes("n") && names.at(-1) === "Run", `Tab leads to ${names}`);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/ogc\/jobs\//);
+  await isDone(page);
+});
+
+CHECKS.scriptless = () => visit(gallery, { javaScriptEnabled: false }, async (page) => {
+  await runGallery(page, { n: "4" });
+  for (let left = 60; left > 0 && !(await page.$("section.result")); left--) {
+    await page.waitForTimeout(500);
+    await page.reload();
+  }
+  const answer = await page.request.get(await page.$eval('a[href*="table"]', (link) => link.href));
+  truth((await answer.text()).startsWith("place,height"), "the table can't be fetched");
+});
+
+async function main() {
+  browser = await chromium.launch({
+    executablePath: process.env.BROWSER ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
+  });
+  const only = process.env.BROWSER_CHECKS?.split(",");
+  let failed = 0;
+  for (const [name, check] of Object.entries(CHECKS)) {
+    if (only && name !== "run" && !only.includes(name)) continue;
+    const begun = Date.now();
+    try {
+      await check();
+      console.log(`ok ${name}`);
+    } catch (error) {
+      failed += 1;
+      console.log(`not ok ${name}: ${String(error.message ?? error).split("\n")[0]}`);
+      console.error(error);
+    }
+    console.error(`${name}: ${((Date.now() - begun) / 1000).toFixed(1)} s`);
+  }
+  await browser.close();
+  return failed ? 1 : 0;
+}
+
+main().then((code) => process.exit(code));
