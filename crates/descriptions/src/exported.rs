@@ -13,10 +13,10 @@ pub(crate) fn in_file(parameter: &Parameter) -> bool {
     parameter.data_type.is_binary() || parameter.data_type.as_array().is_some()
 }
 
-/// Where an output is written: a file of its name, or a directory for several.
+/// Where an output is written: a file called after it, or a directory for several. (A directory around them would have to be there.)
 pub(crate) fn place(parameter: &Parameter) -> String {
     let ends = if is_directory(parameter) { "/" } else { "" };
-    format!("outputs/{}{ends}", parameter.name)
+    format!("output.{}{ends}", parameter.name)
 }
 
 /// It is written as a directory: one that it is, or one that has several files.

@@ -7,7 +7,11 @@ pub(crate) fn lexical(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(truth) => Some(truth.to_string()),
-        Value::Number(number) => Some(number.to_string()),
+        // As both languages print it: without a fraction that says nothing.
+        Value::Number(number) => {
+            let text = number.to_string();
+            Some(text.strip_suffix(".0").map_or(text.clone(), str::to_owned))
+        }
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }

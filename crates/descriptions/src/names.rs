@@ -22,7 +22,12 @@ impl Names {
 
     /// The name of a parameter with this identifier.
     pub(crate) fn of(&mut self, id: &str) -> String {
-        let base = name(id);
+        self.like(id, id)
+    }
+
+    /// The name of a parameter with this identifier, if it can be that of `wish`.
+    pub(crate) fn like(&mut self, id: &str, wish: &str) -> String {
+        let base = name(wish);
         let mut name = base.clone();
         let mut number = 2;
         while !self.taken.insert(name.clone()) {

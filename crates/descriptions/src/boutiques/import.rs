@@ -103,7 +103,9 @@ impl Maker<'_> {
             }
         }
         self.service.template = Template { items };
-        for input in self.inputs.iter().filter(|input| !input.used && !input.left_out) {
+        // Without a command line, nothing stands on it.
+        let there = !self.gaps.fatal;
+        for input in self.inputs.iter().filter(|it| there && !it.used && !it.left_out) {
             let reason = "it stands nowhere on the command line, so callers can't send it";
             self.gaps.lost(input.field(), reason);
         }

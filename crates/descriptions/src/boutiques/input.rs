@@ -261,6 +261,10 @@ fn values(input: &mut DescribedInput, told: &Map<String, Value>, gaps: &mut Gaps
     if !choices.is_empty() && is_file {
         gaps.lost(format!("{field}.value-choices"), "of files");
     } else if !choices.is_empty() {
+        // They are the owner's, so none is an option that a caller made up.
+        if input.data_type == DataType::String && choices.iter().any(|it| it.starts_with('-')) {
+            input.keys.push(("allow_leading_dash", true.into()));
+        }
         input.keys.push(("choices", choices.into()));
     }
     for (theirs, excludes, ours) in

@@ -79,7 +79,10 @@ pub(super) fn file(
     if named.optional || is_true(told, "optional") {
         keys.push(("optional", true.into()));
     }
-    Some((names.of(&id), keys))
+    // What the program makes of an input's file is an output of that name.
+    let changed = inputs.iter().find(|it| it.data_type == DataType::Raw && it.name == path);
+    let wish = changed.map_or(id.as_str(), |input| input.name.as_str());
+    Some((names.like(&id, wish), keys))
 }
 
 fn about(told: &Map<String, Value>) -> (String, Option<(&'static str, toml::Value)>) {

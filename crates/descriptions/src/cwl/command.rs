@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::import::ToolInput;
 use super::reference::{self, Member, TextPart};
+use super::requirement;
 use super::types::CwlType;
 use crate::field::items;
 use crate::report::Gaps;
@@ -25,6 +26,7 @@ pub(super) fn read(
     gaps: &mut Gaps,
 ) {
     let base = items(tool.get("baseCommand")).into_iter().filter_map(Value::as_str);
+    let cores = requirement::cores(tool);
     let mut ranked: Vec<(Rank, Vec<Word>)> = Vec::new();
     for (index, argument) in items(tool.get("arguments")).into_iter().enumerate() {
         let field = format!("arguments[{index}]");
@@ -33,7 +35,7 @@ pub(super) fn read(
             text => Map::from_iter([("valueFrom".to_owned(), text.clone())]),
         };
         let Some(position) = position(&binding, &field, true, gaps) else { continue };
-        let words = argument_words(&binding, &field, inputs, gaps);
+        let words = argument_words(&binding, cores, &field, inputs, gaps);
         ranked.push((Rank(position, false, index, String::new()), words));
     }
     for index in 0..inputs.len() {
@@ -55,6 +57,13 @@ pub(super) fn read(
     let mut words: Vec<CommandItem> =
         base.map(|text| CommandItem::Word(Word::literal(text))).collect();
     words.extend(ranked.into_iter().flat_map(|(_, words)| words).map(CommandItem::Word));
+    let program = words.first().and_then(|item| match item {
+        CommandItem::Word(word) => word.as_literal(),
+        CommandItem::Redirect(..) => None,
+    });
+    if program.is_none_or(|program| program.starts_with('-')) {
+        gaps.fatal("baseCommand", "no program: it is the image's, or an input's");
+    }
     service.template = Template { items: words };
     if let Some(stdin) = tool.get("stdin").and_then(Value::as_str) {
         standard_input(stdin, inputs, service, gaps);
@@ -89,6 +98,7 @@ fn prefix_of(binding: &Map<String, Value>) -> Option<String> {
 /// The words of an argument.
 fn argument_words(
     binding: &Map<String, Value>,
+    cores: u64,
     field: &str,
     inputs: &mut [ToolInput],
     gaps: &mut Gaps,
@@ -97,7 +107,7 @@ fn argument_words(
         gaps.noted(format!("{field}.shellQuote"), "no shell runs, so nothing is quoted");
     }
     let Some(value) = binding.get("valueFrom").and_then(Value::as_str) else { return Vec::new() };
-    let Some(mut word) = filled(value, None, field, inputs, gaps) else { return Vec::new() };
+    let Some(mut word) = filled(value, None, cores, field, inputs, gaps) else { return Vec::new() };
     let mut words = Vec::new();
     if let Some(prefix) = prefix_of(binding) {
         let lone = word.slots().count() == 1;
@@ -136,6 +146,7 @@ fn merge(word: &mut Word) {
 fn filled(
     text: &str,
     itself: Option<usize>,
+    cores: u64,
     field: &str,
     inputs: &mut [ToolInput],
     gaps: &mut Gaps,
@@ -156,6 +167,13 @@ fn filled(
             }
             TextPart::WorkingDirectory => {
                 word.parts.push(WordPart::Text(".".to_owned()));
+                continue;
+            }
+            TextPart::Cores => {
+                let reason =
+                    "`$(runtime.cores)` is the number of processors that the tool asks for";
+                gaps.noted(field, reason);
+                word.parts.push(WordPart::Text(cores.to_string()));
                 continue;
             }
             TextPart::Itself(member) => (itself, member),
@@ -353,7 +371,7 @@ fn computed(
         }
     }
     let before = inputs[index].used;
-    let Some(word) = filled(text, Some(index), &field, inputs, gaps) else { return Vec::new() };
+    let Some(word) = filled(text, Some(index), 1, &field, inputs, gaps) else { return Vec::new() };
     if before || !inputs[index].used {
         gaps.fatal(field, "its word has another input and not itself");
         return Vec::new();

@@ -123,6 +123,9 @@ fn input(id: String, told: &Map<String, Value>, names: &mut Names, gaps: &mut Ga
         input.keys.push(("help", help.into()));
     }
     if !symbols.is_empty() {
+        if symbols.iter().any(|symbol| symbol.starts_with('-')) {
+            input.keys.push(("allow_leading_dash", true.into()));
+        }
         input.keys.push(("choices", symbols.into()));
     }
     if input.is_list() {

@@ -246,8 +246,11 @@ fn one(text: &str, inputs: &[ToolInput]) -> Result<Place, String> {
                 continue;
             }
             TextPart::Input(id, member) => (id, member),
-            TextPart::Itself(_) | TextPart::WorkingDirectory => {
+            TextPart::WorkingDirectory => {
                 return Err("it is the whole directory in which the program runs".to_owned());
+            }
+            TextPart::Itself(_) | TextPart::Cores => {
+                return Err("it is named after what is no input".to_owned());
             }
         };
         let input = inputs.iter().find(|input| input.id == id);

@@ -12,6 +12,8 @@ pub(super) enum TextPart {
     Itself(Member),
     /// `$(runtime.outdir)`: where the program runs.
     WorkingDirectory,
+    /// `$(runtime.cores)`: how many processors it may use.
+    Cores,
 }
 
 /// What of an input.
@@ -71,6 +73,7 @@ fn reference(inner: &str) -> Option<TextPart> {
         ("self", []) => Some(TextPart::Itself(Member::Whole)),
         ("self", [of]) => Some(TextPart::Itself(member(of)?)),
         ("runtime", ["outdir"]) => Some(TextPart::WorkingDirectory),
+        ("runtime", ["cores"]) => Some(TextPart::Cores),
         _ => None,
     }
 }

@@ -14,12 +14,22 @@ pub(super) fn read(tool: &Map<String, Value>, service: &mut ServiceFile, gaps: &
         for (class, told) in named(tool.get(side), "class", "class") {
             let field = format!("{side}.{class}");
             if told.contains_key("$import") {
-                gaps.noted(format!("{side}.$import"), "other files are not read");
+                gaps.lost(format!("{side}.$import"), "other files are not read");
                 continue;
             }
             one(side == "requirements", &class, field, &told, tool, service, gaps);
         }
     }
+}
+
+/// How many processors a tool asks for at least.
+pub(super) fn cores(tool: &Map<String, Value>) -> u64 {
+    let all = ["requirements", "hints"]
+        .into_iter()
+        .flat_map(|side| named(tool.get(side), "class", "class"));
+    let mut asked = all.filter(|(class, _)| class == "ResourceRequirement");
+    let least = asked.find_map(|(_, told)| told.get("coresMin").and_then(Value::as_u64));
+    least.unwrap_or(1).max(1)
 }
 
 fn one(

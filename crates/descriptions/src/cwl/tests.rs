@@ -82,8 +82,7 @@ fn streams_and_globs_are_collected() {
          inputs: {f: File, n: {type: string, inputBinding: {}}}\noutputs:\n  \
          o: stdout\n  e: stderr\n  \
          one: {type: File, outputBinding: {glob: $(inputs.n).txt}}\n  \
-         many: {type: 'File[]', outputBinding: {glob: ['*.a', '*.b']}}\n  \
-         text: {type: string, outputBinding: {glob: out.txt, loadContents: true, outputEval: '$(self[0].contents)'}}\n",
+         many: {type: 'File[]', outputBinding: {glob: ['*.a', '*.b']}}\n",
     );
     let text = imported.service_file.unwrap();
     for expected in [

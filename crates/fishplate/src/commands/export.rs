@@ -13,7 +13,7 @@ use crate::output::Output;
 /// Describe a service as a Boutiques descriptor or a CommandLineTool of CWL
 ///
 /// Both call the service with `fishplate call URL ...`, so whoever runs them needs fishplate on the PATH, and reaches
-/// the server. Each output is a file, one with several files a list, below the directory `outputs`.
+/// the server. Each output is a file, one with several files a directory of them, called `output.NAME`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate export cwl http://somewhere.com/sample -o sample.cwl && cwltool sample.cwl --x 1 --y 2

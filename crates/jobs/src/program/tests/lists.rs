@@ -148,7 +148,7 @@ fn an_output_is_found_under_its_inputs_value() {
 #[test]
 fn an_outputs_name_leads_out_of_no_workspace() {
     let service = named("path = '{x}.nii'");
-    for value in ["/etc/passwd", "../../x", "a/../../b", "a//b", "a\u{1}"] {
+    for value in ["/etc/passwd", "../../x", "a/../../b", "a//b"] {
         let fault = service.fault(&texts(&[("x", value)]));
         assert!(fault.starts_with("InvalidValue \"x\""), "{value}: {fault}");
         assert!(fault.contains("no file of the workspace"), "{value}: {fault}");
