@@ -287,11 +287,10 @@ fn type_text(of: &DataType) -> String {
 
 fn needs(of: &Parameter) -> String {
     match (of.repeated, of.is_required()) {
-        (true, _) => "any number",
-        (false, true) => "required",
-        (false, false) => "optional",
+        (true, _) => of.count_text(),
+        (false, true) => "required".to_owned(),
+        (false, false) => "optional".to_owned(),
     }
-    .to_owned()
 }
 
 /// What values both allow, and whether the second one may stand in: an input that takes all of them, an output that gives no other.

@@ -88,8 +88,13 @@ pub struct Parameter {
     pub optional: bool,
     /// The text used when it is left out (implies `optional`).
     pub default: Option<String>,
-    /// May stand any number of times, each told apart by a `name` attribute (outputs by glob).
+    /// May stand several times: inputs that are lists, in the caller's order, and outputs by glob, each told
+    /// apart by a `name` attribute.
     pub repeated: bool,
+    /// How many values a repeated one has at least, if it is not left out.
+    pub min_count: u32,
+    /// How many values a repeated one has at most, 2 or more; `None`: any number.
+    pub max_count: Option<u32>,
     /// The only texts allowed, if not empty.
     pub choices: Vec<String>,
     /// Smallest value allowed, inclusive, in the lexical form of the type.
@@ -118,6 +123,8 @@ impl Parameter {
             optional: false,
             default: None,
             repeated: false,
+            min_count: 0,
+            max_count: None,
             choices: Vec::new(),
             min: None,
             max: None,
@@ -129,7 +136,19 @@ impl Parameter {
 
     /// It may not be left out.
     pub fn is_required(&self) -> bool {
-        !self.optional && !self.repeated && self.default.is_none()
+        let may_be_empty = self.repeated && self.min_count == 0;
+        !self.optional && !may_be_empty && self.default.is_none()
+    }
+
+    /// How many values a repeated one has, for people: `any number`, `2 to 5`.
+    pub fn count_text(&self) -> String {
+        match (self.min_count, self.max_count) {
+            (0, None) => "any number".to_owned(),
+            (min, None) => format!("{min} or more"),
+            (min, Some(max)) if min == max => format!("{max} values"),
+            (0, Some(max)) => format!("at most {max} values"),
+            (min, Some(max)) => format!("{min} to {max} values"),
+        }
     }
 
     /// Its value is one file, the only kind that can be given while it arrives.

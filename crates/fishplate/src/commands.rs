@@ -11,11 +11,13 @@ mod completions;
 mod config;
 mod domain;
 mod engine;
+mod export;
 mod find;
 mod function;
 mod get;
 mod help;
 mod hosting;
+mod import;
 mod jobs;
 mod kill;
 mod log;
@@ -95,6 +97,8 @@ enum Command {
     Serve(serve::ServeArgs),
     Cgi(cgi::CgiArgs),
     Check(check::CheckArgs),
+    Import(import::Args),
+    Export(export::Args),
     Config(config::Args),
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
@@ -153,6 +157,8 @@ impl Command {
             Self::Cgi(args) => return cgi::run(args),
             Self::Check(args) => return check::run(&args),
             Self::Config(_) => config::run(&Resolution::of(&grammar(), words)?, output),
+            Self::Import(args) => import::run(&args, output),
+            Self::Export(args) => export::run(&args, output),
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
@@ -217,10 +223,12 @@ impl Command {
             Self::Login(args) => return Some(args.url.clone()),
             Self::Quota(args) => return Some(args.url()),
             Self::Session(args) => return Some(args.url().to_owned()),
+            Self::Export(args) => return Some(args.url().to_owned()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
             | Self::Cgi(_)
             | Self::Check(_)
+            | Self::Import(_)
             | Self::Config(_)
             | Self::Revoke(_)
             | Self::Pool(_)

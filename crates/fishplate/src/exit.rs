@@ -41,6 +41,7 @@ exits! {
     NoSuchJob 8 "there is no such job of yours on this service",
     Unknown 9 "it cannot be known whether or how the program ran",
     Untrusted 10 "a benchmark found that the server under test fails, or uses something up",
+    Incomplete 11 "an import left out what callers, the program or its outputs would notice; the service file is there",
     Interrupted 130 "interrupted (SIGINT); the job may go on at the server",
     BrokenPipe 141 "nobody reads the output any more (SIGPIPE)",
     Terminated 143 "terminated (SIGTERM); the job may go on at the server",

@@ -16,13 +16,29 @@ pub(crate) fn check<'p>(
 ) -> Result<(), Fault> {
     reject_strays(operation, parameters.clone(), arguments)?;
     for parameter in parameters {
-        match arguments.iter().find(|argument| argument.name == parameter.name) {
-            Some(argument) => check_value(parameter, &argument.value)?,
-            None if parameter.optional || parameter.default.is_some() => {}
-            None => return Err(missing(parameter)),
+        let mut given = arguments.iter().filter(|argument| argument.name == parameter.name);
+        let count = given.clone().count();
+        given.try_for_each(|argument| check_value(parameter, &argument.value))?;
+        match count {
+            0 if parameter.is_required() => return Err(missing(parameter)),
+            0 => {}
+            _ if parameter.repeated => check_count(parameter, count)?,
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// How many values a repeated parameter has.
+fn check_count(parameter: &Parameter, count: usize) -> Result<(), Fault> {
+    let (least, most) = (parameter.min_count as usize, parameter.max_count);
+    if count >= least && most.is_none_or(|most| count <= most as usize) {
+        return Ok(());
+    }
+    let name = &parameter.name;
+    let message =
+        format!("parameter {name} stands {count} times; it takes {}", parameter.count_text());
+    Err(Fault::new(FaultCode::InvalidValue, message).parameter(name))
 }
 
 /// Arguments that no parameter takes, or that stand twice.
@@ -35,7 +51,7 @@ fn reject_strays<'p>(
         let name = &argument.name;
         let stray =
             |message| Err(Fault::new(FaultCode::UnexpectedParameter, message).parameter(name));
-        if !parameters.clone().any(|parameter| parameter.name == *name) {
+        let Some(parameter) = parameters.clone().find(|parameter| parameter.name == *name) else {
             let known: Vec<&str> = parameters.map(|parameter| parameter.name.as_str()).collect();
             let known = match known.as_slice() {
                 [] => "it takes none".to_owned(),
@@ -43,8 +59,9 @@ fn reject_strays<'p>(
             };
             let shown = lexical::shortened(name);
             return stray(format!("operation {operation} has no parameter {shown:?}; {known}"));
-        }
-        if arguments[..index].iter().any(|earlier| earlier.name == *name) {
+        };
+        let twice = || arguments[..index].iter().any(|earlier| earlier.name == *name);
+        if !parameter.repeated && twice() {
             return stray(format!("parameter {name} stands twice; send it once"));
         }
     }

@@ -6,6 +6,7 @@
 //! - [`descriptor`]: the service file: what a command line can't say
 //! - `arguments`: a call's arguments, checked
 //! - [`program`]: a described program; a call becomes a plan
+//! - `output_name`: outputs that are named after an input's value
 //! - [`output_choices`]: how a caller wants the outputs
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
@@ -28,6 +29,7 @@ pub mod executor;
 pub mod function;
 pub mod lost;
 pub mod output_choices;
+mod output_name;
 pub mod plan;
 pub mod process;
 pub mod program;

@@ -4,6 +4,9 @@
 //!
 //! - [`Program`]: a description with its environment, loaded once
 //! - `fill`: a call's arguments into words and files
+//! - `groups`: inputs that go together, or exclude each other
+//! - `words`: one word of the command line
+//! - `outputs`: what to collect
 //! - [`command_line`]: how long the system lets words be
 //! - [`environment`]: what programs get of the server's environment, and its modules
 //! - [`locate`]: where a program is
@@ -11,7 +14,10 @@
 pub mod command_line;
 pub mod environment;
 mod fill;
+mod groups;
 pub mod locate;
+mod outputs;
+mod words;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -169,8 +175,8 @@ impl Program {
             stdout: filled.stdout,
             stderr: filled.stderr,
             inputs: filled.inputs,
-            staged: self.description.staged.clone(),
-            outputs: fill::output_rules(invocation),
+            staged: [self.description.staged.clone(), filled.staged].concat(),
+            outputs: filled.outputs,
             dimensions: filled.dimensions,
             success: invocation.success.clone(),
             answer: crate::output_choices::OutputChoices::default(),

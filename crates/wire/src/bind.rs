@@ -197,8 +197,11 @@ fn inferred(of: &ArrayType, len: u64) -> Option<Vec<u64>> {
 }
 
 /// The first parameter that should have a value and has none.
-fn missing<'p>(parameters: &'p [Parameter], arguments: &[Argument]) -> Option<&'p Parameter> {
-    parameters.iter().find(|parameter| {
+fn missing<'p>(
+    parameters: impl IntoIterator<Item = &'p Parameter>,
+    arguments: &[Argument],
+) -> Option<&'p Parameter> {
+    parameters.into_iter().find(|parameter| {
         parameter.is_required() && !arguments.iter().any(|argument| argument.name == parameter.name)
     })
 }
@@ -228,7 +231,9 @@ pub fn bind_reply(unpacked: UnpackedMessage, parameters: &[Parameter]) -> Result
         Body::Empty => Vec::new(),
     };
     let mut values = arguments(parameters, children)?;
-    if let Some(lacking) = missing(parameters, &values) {
+    // Foreign services describe a list that may be empty as one that may not.
+    let single = parameters.iter().filter(|parameter| !parameter.repeated);
+    if let Some(lacking) = missing(single, &values) {
         let message = format!("the answer lacks {}, which the WSDL promises", lacking.name);
         return Err(Fault::new(FaultCode::MalformedMessage, message).parameter(&*lacking.name));
     }

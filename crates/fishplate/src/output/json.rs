@@ -87,6 +87,10 @@ fn parameter(parameter: &Parameter) -> Value {
     fields.insert("type".to_owned(), json!(parameter.data_type.name()));
     fields.insert("optional".to_owned(), json!(parameter.optional));
     fields.insert("repeated".to_owned(), json!(parameter.repeated));
+    if parameter.repeated {
+        fields.insert("minCount".to_owned(), json!(parameter.min_count));
+        fields.insert("maxCount".to_owned(), json!(parameter.max_count));
+    }
     for (name, text) in
         [("help", &parameter.help), ("unit", &parameter.unit), ("mediaType", &parameter.media_type)]
     {

@@ -112,7 +112,12 @@ fn facts(parameter: &Parameter) -> String {
     }
     match &parameter.default {
         Some(default) => facts.push(format!("default {default}")),
-        None if parameter.repeated => facts.push("any number".to_owned()),
+        None if parameter.repeated => {
+            facts.push(parameter.count_text());
+            if parameter.optional && parameter.min_count > 0 {
+                facts.push("optional".to_owned());
+            }
+        }
         None if parameter.optional => facts.push("optional".to_owned()),
         None => {}
     }

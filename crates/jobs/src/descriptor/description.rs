@@ -51,6 +51,8 @@ pub struct Invocation {
     pub inputs: Vec<Input>,
     /// Outputs, likewise.
     pub outputs: Vec<Output>,
+    /// Which inputs go together, and which exclude each other.
+    pub groups: Vec<Group>,
     /// What counts as success.
     pub success: SuccessRules,
     /// How to read the program's progress.
@@ -64,14 +66,44 @@ pub struct Input {
     pub parameter: Parameter,
     /// Its file in the workspace; `None` if the value itself stands on the command line.
     pub filename: Option<String>,
-    /// A word put before the slot's word, and left out together with it.
-    pub prefix: Option<String>,
-    /// The word that stands for true; false is no word at all.
-    pub flag: Option<String>,
+    /// Words put before the slot's word, and left out together with it.
+    pub prefix: Vec<String>,
+    /// The words that stand for true; false is no word at all. Empty: the value itself stands there.
+    pub flag: Vec<String>,
+    /// How the values of a repeated one stand on the command line; `None`: it has one value.
+    pub list: Option<ListForm>,
+    /// The owner's file that stands in for one that is left out. Absolute.
+    pub default_file: Option<PathBuf>,
     /// How an array stands in its file.
     pub format: Format,
     /// The program writes to its file, so it is never one that others have too.
     pub private: bool,
+}
+
+/// How several values stand on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListForm {
+    /// A word each, the prefix before the first: `-x 1 2`.
+    Words,
+    /// A word each, the prefix before each: `-x 1 -x 2`.
+    Prefixed,
+    /// One word, this between two values: `-x 1,2`.
+    Joined(String),
+}
+
+/// Inputs of which not every choice makes sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What messages call it.
+    pub name: String,
+    /// Names of its inputs, two or more.
+    pub inputs: Vec<String>,
+    /// At most one of them is given.
+    pub exclusive: bool,
+    /// At least one of them is given.
+    pub required: bool,
+    /// All of them are given, or none.
+    pub together: bool,
 }
 
 /// An output and where the program leaves it.
@@ -81,6 +113,8 @@ pub struct Output {
     pub parameter: Parameter,
     /// Where the program leaves it.
     pub source: OutputSource,
+    /// Inputs whose values stand in `source`, each as `{NAME}`.
+    pub references: Vec<String>,
     /// How an array stands in its file.
     pub format: Format,
 }
@@ -92,6 +126,32 @@ pub struct Container {
     pub image: String,
     /// The runtime's program: `apptainer`, or one with the same command line.
     pub runtime: String,
+}
+
+impl Input {
+    /// Its file in the workspace; the one of this number, from 1, if there are several.
+    pub fn file(&self, number: usize) -> Option<String> {
+        let (name, filename) = (&self.parameter.name, self.filename.as_ref()?);
+        Some(match &self.list {
+            None => filename.clone(),
+            Some(_) if filename == name => format!("{name}/{number}"),
+            Some(_) => format!("{name}/{number}-{filename}"),
+        })
+    }
+}
+
+impl Group {
+    /// What it demands, as a sentence.
+    pub fn sentence(&self) -> String {
+        let names = self.inputs.join(", ");
+        match (self.exclusive, self.required, self.together) {
+            (true, true, _) => format!("Exactly one of {names} is given."),
+            (true, false, _) => format!("At most one of {names} is given."),
+            (false, true, true) => format!("All of {names} are given."),
+            (false, false, _) => format!("All of {names} are given, or none."),
+            (false, true, false) => format!("At least one of {names} is given."),
+        }
+    }
 }
 
 impl Invocation {

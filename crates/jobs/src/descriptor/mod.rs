@@ -16,6 +16,8 @@ mod command;
 pub mod description;
 pub mod diagnostic;
 mod files;
+mod group;
+mod list;
 mod operation;
 mod parameter;
 mod service;
@@ -26,7 +28,7 @@ mod verify;
 mod workspace;
 
 pub use check::{CheckedService, check_command_line, check_file, check_text};
-pub use description::{Container, Description, Input, Invocation, Output};
+pub use description::{Container, Description, Group, Input, Invocation, ListForm, Output};
 pub use diagnostic::{Diagnostic, DiagnosticReport, Severity, SourceText};
 pub use files::{CONFIGURATION, ReadError, read};
 

@@ -9,8 +9,9 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::command::Command;
-use super::description::{Input, Invocation, Output};
+use super::description::{Group, Input, Invocation, Output};
 use super::diagnostic::DiagnosticReport;
+use super::group;
 use super::parameter::{self, SlotPlacement};
 use super::shape;
 use super::table::{Table, as_table, as_text, wrong_type};
@@ -30,10 +31,11 @@ pub(super) struct ReadOperation {
 }
 
 /// An entry of `[input]` or `[output]`.
-type ParameterTable<'t> = (SpannedText, &'t Spanned<DeValue<'t>>);
+pub(super) type ParameterTable<'t> = (SpannedText, &'t Spanned<DeValue<'t>>);
 
 /// The keys of an operation, wherever they stand.
-pub(super) const KEYS: [&str; 6] = ["command", "input", "output", "exit", "failure", "progress"];
+pub(super) const KEYS: [&str; 7] =
+    ["command", "input", "output", "group", "exit", "failure", "progress"];
 
 /// Reads the keys of an operation from its table; the table itself is finished by the caller.
 pub(super) fn read(
@@ -44,6 +46,7 @@ pub(super) fn read(
     let command = Command::read(table, report);
     let inputs = table.named("input", report);
     let outputs = table.named("output", report);
+    let groups = table.named("group", report);
     let success = success(table, report);
     let progress = table.table("progress", report).and_then(|table| progress(table, report));
     let command = command?;
@@ -52,6 +55,7 @@ pub(super) fn read(
     parts.read_inputs(&inputs, &outputs, &table.nested("input"), report);
     parts.read_outputs(&outputs, &table.nested("output"), report);
     parts.redirections();
+    parts.groups = group::read(&groups, &table.nested("group"), &parts.inputs, report);
     shape::check(&parts.inputs, &parts.outputs, &parts.named, report);
     Some(parts.assemble(name, success, progress))
 }
@@ -76,6 +80,7 @@ struct Parts {
     parsed: Parsed,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    groups: Vec<Group>,
     /// Where each output is named.
     named: Vec<Range<usize>>,
     files: Vec<WorkspaceFile>,
@@ -83,8 +88,8 @@ struct Parts {
 
 impl Parts {
     fn new(command: Command, parsed: Parsed) -> Self {
-        let (inputs, outputs, named, files) = Default::default();
-        Self { command, parsed, inputs, outputs, named, files }
+        let (inputs, outputs, groups, named, files) = Default::default();
+        Self { command, parsed, inputs, outputs, groups, named, files }
     }
 
     fn place(&self, index: usize) -> Range<usize> {
@@ -107,7 +112,9 @@ impl Parts {
             let table = tables.iter().find(|(name, _)| name.value == slot.name);
             let table = table.and_then(|entry| open(entry, parent, report));
             let input = parameter::slot_input(slot, *standing, table, report);
-            if let Some(path) = &input.filename {
+            if let Some(filename) = &input.filename {
+                // Several files have a directory of their own.
+                let path = if input.list.is_some() { &slot.name } else { filename };
                 let name = slot.name.clone();
                 let role = if slot.direction.gives() {
                     FileRole::InOut(name)
@@ -182,7 +189,7 @@ impl Parts {
                 continue;
             }
             check_name(name, report);
-            if let Some(output) = parameter::found_output(name, table, report) {
+            if let Some(output) = parameter::found_output(name, &self.inputs, table, report) {
                 if let OutputSource::Path(path) = &output.source {
                     let role = FileRole::Found(name.value.clone());
                     let directory = output.parameter.data_type == DataType::Dir;
@@ -268,13 +275,16 @@ impl Parts {
             inputs: self.inputs.iter().map(|input| input.parameter.clone()).collect(),
             outputs: self.outputs.iter().map(|output| output.parameter.clone()).collect(),
         };
+        let demands: Vec<String> = self.groups.iter().map(Group::sentence).collect();
+        let documentation = demands.join("\n");
         ReadOperation {
-            operation: Operation { name: name.to_owned(), documentation: String::new(), signature },
+            operation: Operation { name: name.to_owned(), documentation, signature },
             invocation: Invocation {
                 operation: name.to_owned(),
                 template: self.parsed.template,
                 inputs: self.inputs,
                 outputs: self.outputs,
+                groups: self.groups,
                 success,
                 progress,
             },
@@ -284,7 +294,7 @@ impl Parts {
     }
 }
 
-fn open<'t>(
+pub(super) fn open<'t>(
     entry: &ParameterTable<'t>,
     parent: &str,
     report: &mut DiagnosticReport<'_>,

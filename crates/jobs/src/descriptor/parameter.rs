@@ -9,8 +9,10 @@ use fishplate_formats::array_file::{ByteOrder, Format, Order};
 
 use super::description::{Input, Output};
 use super::diagnostic::DiagnosticReport;
+use super::list;
 use super::table::{Table, as_lexical, wrong_type};
 use super::text::SpannedText;
+use crate::output_name;
 use crate::plan::OutputSource;
 use crate::template::{
     ArgumentPassing, Direction, Slot, array_problem, probable_type, reject_file_name, type_names,
@@ -43,8 +45,10 @@ pub(super) fn slot_input(
             ..Parameter::new(&slot.name, slot.data_type.clone())
         },
         filename: in_file.then(|| slot.name.clone()),
-        prefix: None,
-        flag: None,
+        prefix: Vec::new(),
+        flag: Vec::new(),
+        list: None,
+        default_file: None,
         format: Format::default(),
         private: false,
     };
@@ -70,6 +74,7 @@ pub(super) fn slot_input(
         }
     }
     words(&mut input, slot, standing, &mut table, report);
+    list::read(&mut input, slot, standing, &mut table, report);
     input.format = format(&slot.data_type, Format::default(), &mut table, report);
     input.private = private(in_file, &mut table, report);
     table.finish(report);
@@ -101,7 +106,7 @@ pub(super) fn file_input(
                 .hint("a file that the command line does not mention needs `type` and `filename`");
         }
     }
-    for key in ["prefix", "flag"] {
+    for key in ["prefix", "flag"].into_iter().chain(list::KEYS) {
         if let Some(value) = table.get(key) {
             report.error(value.span(), format!("`{key}` is for slots of the command line"));
         }
@@ -109,7 +114,9 @@ pub(super) fn file_input(
     let format = format_if_known(data_type.as_ref(), &mut table, report);
     let private = private(true, &mut table, report);
     table.finish(report);
-    Some(Input { parameter, filename: Some(filename?), prefix: None, flag: None, format, private })
+    let (prefix, flag, list, default_file) = Default::default();
+    let filename = Some(filename?);
+    Some(Input { parameter, filename, prefix, flag, list, default_file, format, private })
 }
 
 /// An output slot with the table that says more about it. The parameter of an `in out` slot is
@@ -158,12 +165,13 @@ pub(super) fn slot_output(
         format = self::format(&slot.data_type, format, &mut table, report);
         table.finish(report);
     }
-    Output { parameter, source: OutputSource::Path(path), format }
+    Output { parameter, source: OutputSource::Path(path), references: Vec::new(), format }
 }
 
 /// An output that the program names itself.
 pub(super) fn found_output(
     name: &SpannedText,
+    inputs: &[Input],
     mut table: Table<'_>,
     report: &mut DiagnosticReport<'_>,
 ) -> Option<Output> {
@@ -175,6 +183,8 @@ pub(super) fn found_output(
     }
     let path = table.string("path", report);
     let glob = table.string("glob", report);
+    let place = path.as_ref().or(glob.as_ref());
+    let references = place.map(|place| references(place, &parameter, inputs, report));
     if table.key_span("type").is_none() {
         report
             .error(table.span.clone(), format!("{} has no `type`", table.name))
@@ -213,7 +223,40 @@ pub(super) fn found_output(
     };
     let format = format_if_known(data_type.as_ref(), &mut table, report);
     table.finish(report);
-    Some(Output { parameter, source: source?, format })
+    let references = references.unwrap_or_default();
+    Some(Output { parameter, source: source?, references, format })
+}
+
+/// The inputs whose values stand in an output's name.
+fn references(
+    place: &SpannedText,
+    parameter: &Parameter,
+    inputs: &[Input],
+    report: &mut DiagnosticReport<'_>,
+) -> Vec<String> {
+    let names: Vec<&str> = output_name::references(&place.value).collect();
+    for name in &names {
+        let Some(input) = inputs.iter().find(|input| input.parameter.name == *name) else {
+            report
+                .error(place.span.clone(), format!("there is no input `{name}`"))
+                .hint("`{NAME}` stands for the value of an input");
+            continue;
+        };
+        let span = place.span.clone();
+        if input.filename.is_some() || !input.flag.is_empty() || input.list.is_some() {
+            report
+                .error(span, format!("`{name}` has no value that could stand in a file's name"))
+                .hint("`{NAME}` is for a single value that stands on the command line by `val`");
+        } else if input.parameter.optional
+            && input.parameter.default.is_none()
+            && !parameter.optional
+        {
+            report
+                .error(span, format!("`{name}` may be left out, and the output is required"))
+                .hint("write `optional = true` for the output, or a `default` for the input");
+        }
+    }
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// What is for people.
@@ -351,33 +394,33 @@ fn words(
     table: &mut Table<'_>,
     report: &mut DiagnosticReport<'_>,
 ) {
-    let prefix = table.string("prefix", report);
-    let flag = table.string("flag", report);
-    if let Some(prefix) = prefix {
+    let prefix = list::words("prefix", table, report);
+    let flag = list::words("flag", table, report);
+    if let Some((prefix, span)) = prefix {
         match standing {
             SlotPlacement::Redirected => {
-                report.error(prefix.span, "a redirection has no `prefix`");
+                report.error(span, "a redirection has no `prefix`");
             }
             SlotPlacement::Shared => {
-                report.error(prefix.span, "the slot's word has other slots, so it has no `prefix`");
+                report.error(span, "the slot's word has other slots, so it has no `prefix`");
             }
-            _ if prefix.value.is_empty() || flag.is_some() => {
-                report.error(prefix.span, "a `prefix` is a word in front of the slot's word");
+            _ if prefix.is_empty() || flag.is_some() => {
+                report.error(span, "a `prefix` is a word in front of the slot's word");
             }
-            SlotPlacement::Whole | SlotPlacement::Part => input.prefix = Some(prefix.value),
+            SlotPlacement::Whole | SlotPlacement::Part => input.prefix = prefix,
         }
     }
-    let Some(flag) = flag else { return };
+    let Some((flag, span)) = flag else { return };
     if slot.data_type != DataType::Bool || slot.passing != ArgumentPassing::Val {
         report
-            .error(flag.span, "`flag` is for a `bool` that is passed by `val`")
+            .error(span, "`flag` is for a `bool` that is passed by `val`")
             .hint(format!("write `[in val {}:bool]`", slot.name));
     } else if standing != SlotPlacement::Whole {
-        report.error(flag.span, "a `flag` stands for a whole word, and the slot is not one");
-    } else if flag.value.is_empty() {
-        report.error(flag.span, "a `flag` is the word that stands for true, such as `--verbose`");
+        report.error(span, "a `flag` stands for a whole word, and the slot is not one");
+    } else if flag.is_empty() {
+        report.error(span, "a `flag` is the word that stands for true, such as `--verbose`");
     } else {
-        input.flag = Some(flag.value);
+        input.flag = flag;
     }
 }
 

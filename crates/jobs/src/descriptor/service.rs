@@ -55,6 +55,10 @@ pub(super) fn read(
     made.0.container = container;
     made.0.max_running = max_running;
     made.0.limits = limits;
+    for input in made.0.invocations.iter_mut().flat_map(|invocation| &mut invocation.inputs) {
+        let file = input.default_file.take();
+        input.default_file = file.map(|file| absolute(directory, &file.to_string_lossy()));
+    }
     if let Some((max, span)) = ranks {
         check_ranks(&made.0, &span, report);
         made.0.ranks = Some(max);
@@ -161,8 +165,11 @@ fn operations(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Vec<R
         let read = operation::read(&name.value, &mut table, report);
         table.finish(report);
         if let Some(mut read) = read {
-            read.operation.documentation =
-                documentation.map(|text| text.value.trim().to_owned()).unwrap_or_default();
+            let said = documentation.map(|text| text.value.trim().to_owned());
+            let demanded = std::mem::take(&mut read.operation.documentation);
+            let all: Vec<String> =
+                said.into_iter().chain([demanded]).filter(|text| !text.is_empty()).collect();
+            read.operation.documentation = all.join("\n");
             operations.push(read);
         }
     }

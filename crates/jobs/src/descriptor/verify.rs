@@ -52,6 +52,16 @@ pub(super) fn files(
         );
     }
     for (invocation, command) in description.invocations.iter().zip(&places.commands) {
+        for input in &invocation.inputs {
+            if let Some(file) = input.default_file.as_ref().filter(|file| !file.exists()) {
+                report
+                    .error(
+                        command.span.clone(),
+                        format!("the default file of `{}` is not there", input.parameter.name),
+                    )
+                    .label(format!("no {}", file.display()));
+            }
+        }
         program(description, invocation.template.program(), command, report);
         literal_words(description, &invocation.template.items, command, places, report);
     }

@@ -2,21 +2,19 @@
 //! a file's bytes; it can add no word, name no file and begin no option.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
-use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{
     Argument, Array, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value,
 };
 use fishplate_formats::array_file::{self, Format};
 use fishplate_formats::dimension::Dimensions;
 
-use super::{InputPlacement, PlacedInput, command_line};
+use super::{InputPlacement, PlacedInput, groups, outputs, words};
 use crate::arguments;
 use crate::descriptor::{Input, Invocation};
-use crate::plan::{FetchedForm, InputContent, InputFile, OutputRule, ReferencedInput};
-use crate::template::{
-    ArgumentPassing, CommandItem, Slot, StandardStream, StreamTarget, Word, WordPart,
-};
+use crate::plan::{FetchedForm, InputContent, InputFile, OutputRule, ReferencedInput, StagedFile};
+use crate::template::{CommandItem, StandardStream, StreamTarget};
 
 /// A command line with its values.
 #[derive(Debug, Default)]
@@ -27,6 +25,9 @@ pub(super) struct FilledCommand {
     pub(super) stderr: Option<String>,
     pub(super) inputs: Vec<InputFile>,
     pub(super) placements: Vec<InputPlacement>,
+    /// Files of the owner that stand in for what was left out.
+    pub(super) staged: Vec<StagedFile>,
+    pub(super) outputs: Vec<OutputRule>,
     pub(super) dimensions: Dimensions,
     /// The parameter whose text is the longest that stands in an argument.
     pub(super) longest: Option<String>,
@@ -36,14 +37,29 @@ pub(super) struct FilledCommand {
 
 /// A value that was accepted.
 #[derive(Debug)]
-enum AcceptedValue {
+pub(super) enum AcceptedValue {
     Text(String),
     Data(Payload),
     Array(Array),
     /// To be fetched; an array's shape, if it was told.
     Refers(DataRef, Option<Vec<u64>>),
+    /// Those of a list, one or more.
+    Several(Vec<AcceptedValue>),
+    /// The owner's file stands in for it.
+    Staged(PathBuf),
     /// Left out, and nothing stands in for it.
     Absent,
+}
+
+impl AcceptedValue {
+    /// Bytes of its text, or texts.
+    fn text_len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Several(values) => values.iter().map(Self::text_len).sum(),
+            _ => 0,
+        }
+    }
 }
 
 pub(super) fn fill(
@@ -51,11 +67,14 @@ pub(super) fn fill(
     mut given: Vec<Argument>,
 ) -> Result<FilledCommand, Fault> {
     let parameters = invocation.inputs.iter().map(|input| &input.parameter);
-    arguments::check(&invocation.operation, parameters.clone(), &given)?;
-    let accepted: Vec<AcceptedValue> = parameters.map(|it| accepted(it, &mut given)).collect();
+    arguments::check(&invocation.operation, parameters, &given)?;
+    groups::check(invocation, &given)?;
+    let accepted: Vec<AcceptedValue> =
+        invocation.inputs.iter().map(|input| accepted_of(input, &mut given)).collect();
     let dimensions = dimensions(invocation, &accepted)?;
-    let mut filled = FilledCommand { dimensions, ..FilledCommand::default() };
-    let values = FillValues { invocation, accepted: &accepted };
+    let outputs = outputs::rules(invocation, &accepted)?;
+    let mut filled = FilledCommand { dimensions, outputs, ..FilledCommand::default() };
+    let values = words::FillValues { invocation, accepted: &accepted };
     for (index, item) in invocation.template.items.iter().enumerate() {
         match item {
             CommandItem::Word(_) if index == 0 => {}
@@ -63,7 +82,7 @@ pub(super) fn fill(
             CommandItem::Redirect(stream, target) => {
                 let file = match target {
                     StreamTarget::File(name) => Some(name.clone()),
-                    StreamTarget::Slot(slot) => values.file(slot),
+                    StreamTarget::Slot(slot) => values.files(slot).into_iter().flatten().next(),
                 };
                 match stream {
                     StandardStream::Input => filled.stdin = file,
@@ -73,16 +92,21 @@ pub(super) fn fill(
             }
         }
     }
-    let texts = invocation.inputs.iter().zip(&accepted).filter_map(|(input, value)| match value {
-        AcceptedValue::Text(text) if input.filename.is_none() => Some((text.len(), input)),
-        _ => None,
-    });
-    let longest = texts.max_by_key(|(len, _)| *len);
-    filled.longest = longest.map(|(_, input)| input.parameter.name.clone());
+    let texts = invocation.inputs.iter().zip(&accepted).filter(|(it, _)| it.filename.is_none());
+    let longest = texts.max_by_key(|(_, value)| value.text_len());
+    filled.longest = longest
+        .filter(|(_, value)| value.text_len() > 0)
+        .map(|(input, _)| input.parameter.name.clone());
     for (input, value) in invocation.inputs.iter().zip(accepted) {
-        if let Some(path) = &input.filename {
-            let private = input.private || invocation.changes(path);
-            filled.place(path, value, input, private)?;
+        let Some(filename) = &input.filename else { continue };
+        let private = input.private || invocation.changes(filename);
+        let values = match value {
+            AcceptedValue::Several(values) => values,
+            value => vec![value],
+        };
+        for (index, value) in values.into_iter().enumerate() {
+            let path = input.file(index + 1).unwrap_or_default();
+            filled.place(&path, value, input, private)?;
         }
     }
     Ok(filled)
@@ -123,32 +147,38 @@ fn dimensions(invocation: &Invocation, accepted: &[AcceptedValue]) -> Result<Dim
     Ok(known)
 }
 
-/// What to collect, the same for every call.
-pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
-    let rule = |output: &crate::descriptor::Output| OutputRule {
-        name: output.parameter.name.clone(),
-        data_type: output.parameter.data_type.name().into_owned(),
-        source: output.source.clone(),
-        required: !output.parameter.optional,
-        format: output.parameter.data_type.as_array().map(|_| output.format),
-        media_type: output.parameter.media_type.clone(),
-    };
-    invocation.outputs.iter().map(rule).collect()
+/// The value of an input, taken out of the arguments, which were checked.
+fn accepted_of(input: &Input, arguments: &mut Vec<Argument>) -> AcceptedValue {
+    let parameter = &input.parameter;
+    let is_it = |argument: &Argument| argument.name == parameter.name;
+    if input.list.is_some() {
+        let values = arguments.extract_if(.., |argument| is_it(argument));
+        let values: Vec<_> = values.map(|argument| accepted(parameter, argument.value)).collect();
+        return if values.is_empty() {
+            AcceptedValue::Absent
+        } else {
+            AcceptedValue::Several(values)
+        };
+    }
+    let at = arguments.iter().position(is_it);
+    match (at.map(|at| arguments.remove(at).value), &parameter.default, &input.default_file) {
+        (Some(value), ..) => accepted(parameter, value),
+        (None, Some(text), _) => AcceptedValue::Text(text.clone()),
+        (None, None, Some(file)) => AcceptedValue::Staged(file.clone()),
+        (None, None, None) => AcceptedValue::Absent,
+    }
 }
 
-/// The value of a parameter, taken out of the arguments, which were checked.
-fn accepted(parameter: &Parameter, arguments: &mut Vec<Argument>) -> AcceptedValue {
-    let at = arguments.iter().position(|argument| argument.name == parameter.name);
-    match at.map(|at| arguments.remove(at).value) {
-        Some(Value::Text(text)) => AcceptedValue::Text(normal(parameter, text)),
-        Some(Value::Data(Payload::Reference(reference))) => AcceptedValue::Refers(reference, None),
-        Some(Value::Array(Array { data: Payload::Reference(reference), shape, .. })) => {
+fn accepted(parameter: &Parameter, value: Value) -> AcceptedValue {
+    match value {
+        Value::Text(text) => AcceptedValue::Text(normal(parameter, text)),
+        Value::Data(Payload::Reference(reference)) => AcceptedValue::Refers(reference, None),
+        Value::Array(Array { data: Payload::Reference(reference), shape, .. }) => {
             AcceptedValue::Refers(reference, Some(shape))
         }
-        Some(Value::Data(payload)) => AcceptedValue::Data(payload),
-        Some(Value::Array(array)) => AcceptedValue::Array(array),
-        Some(Value::Record(_)) => AcceptedValue::Absent,
-        None => parameter.default.clone().map_or(AcceptedValue::Absent, AcceptedValue::Text),
+        Value::Data(payload) => AcceptedValue::Data(payload),
+        Value::Array(array) => AcceptedValue::Array(array),
+        Value::Record(_) => AcceptedValue::Absent,
     }
 }
 
@@ -157,88 +187,6 @@ fn normal(parameter: &Parameter, text: String) -> String {
     match parameter.normal(&text) {
         Cow::Borrowed(all) if all == text => text,
         other => other.into_owned(),
-    }
-}
-
-struct FillValues<'v> {
-    invocation: &'v Invocation,
-    accepted: &'v [AcceptedValue],
-}
-
-impl FillValues<'_> {
-    fn of(&self, slot: &Slot) -> Option<(&Input, &AcceptedValue)> {
-        let inputs = self.invocation.inputs.iter().zip(self.accepted);
-        inputs.into_iter().find(|(input, _)| input.parameter.name == slot.name)
-    }
-
-    /// The words that a word becomes: itself with its prefix, or none.
-    fn words(&self, word: &Word) -> Result<Vec<String>, Fault> {
-        let mut words = Vec::new();
-        let mut text = String::new();
-        let (mut led_by_nothing, mut last) = (None, None);
-        for part in &word.parts {
-            let slot = match part {
-                WordPart::Text(literal) => {
-                    text.push_str(literal);
-                    continue;
-                }
-                WordPart::Slot(slot) => slot,
-            };
-            let Some(value) = self.text(slot) else { return Ok(Vec::new()) };
-            if text.is_empty() && trimmed(&value).is_empty() {
-                led_by_nothing = Some(&slot.name);
-            }
-            command_line::check_word(&slot.name, text.len() + value.len())?;
-            text.push_str(&value);
-            last = Some(&slot.name);
-            if slot.direction.takes()
-                && let Some((input, _)) = self.of(slot)
-            {
-                words.extend(input.prefix.clone());
-            }
-        }
-        if let Some(name) = led_by_nothing.filter(|_| trimmed(&text).starts_with('-')) {
-            let message = format!(
-                "parameter {name} may not be empty: what follows it begins with '-' and could \
-                 pass for an option of the program"
-            );
-            return Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
-        }
-        if let Some(name) = last {
-            command_line::check_word(name, text.len())?;
-        }
-        words.push(text);
-        Ok(words)
-    }
-
-    /// The text that a slot becomes; `None` leaves out its word.
-    fn text(&self, slot: &Slot) -> Option<Cow<'_, str>> {
-        if slot.passing == ArgumentPassing::File {
-            return self.file(slot).map(Cow::Owned);
-        }
-        let (input, value) = self.of(slot)?;
-        match (value, &input.flag) {
-            (AcceptedValue::Text(text), Some(flag)) => {
-                matches!(text.as_str(), "true" | "1").then_some(Cow::Borrowed(flag.as_str()))
-            }
-            (AcceptedValue::Text(text), None) => Some(Cow::Borrowed(text)),
-            (
-                AcceptedValue::Data(_)
-                | AcceptedValue::Array(_)
-                | AcceptedValue::Refers(..)
-                | AcceptedValue::Absent,
-                _,
-            ) => None,
-        }
-    }
-
-    /// The file of a slot that is passed by file, or that a stream is connected with.
-    fn file(&self, slot: &Slot) -> Option<String> {
-        if !slot.direction.takes() {
-            return self.invocation.output_file(&slot.name).map(str::to_owned);
-        }
-        let (input, value) = self.of(slot)?;
-        if matches!(value, AcceptedValue::Absent) { None } else { input.filename.clone() }
     }
 }
 
@@ -284,7 +232,11 @@ impl FilledCommand {
             data.pieces().is_some() && data.len().is_some_and(|len| len <= most as u64)
         };
         let content = match value {
-            AcceptedValue::Absent => return Ok(()),
+            AcceptedValue::Absent | AcceptedValue::Several(_) => return Ok(()),
+            AcceptedValue::Staged(from) => {
+                self.staged.push(StagedFile { from, to: path.to_owned() });
+                return Ok(());
+            }
             AcceptedValue::Refers(reference, shape) => {
                 InputContent::Fetch(fetch(&input.parameter, &reference, shape, *format, private))
             }

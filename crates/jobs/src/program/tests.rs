@@ -535,6 +535,7 @@ proptest! {
 }
 
 mod arrays;
+mod lists;
 
 #[test]
 fn a_directory_is_unpacked_beside_the_other_inputs() {

@@ -195,7 +195,7 @@ fn type_of(parameter: &Parameter) -> String {
         true => format!("file ({})", parameter.data_type.name()),
         false => parameter.data_type.name().into_owned(),
     };
-    if parameter.repeated { format!("{name}, any number") } else { name }
+    if parameter.repeated { format!("{name}, {}", parameter.count_text()) } else { name }
 }
 
 fn about(parameter: &Parameter) -> String {

@@ -170,11 +170,15 @@ impl Schema {
     fn element(&mut self, to: &mut Markup, within: &str, parameter: &Parameter) {
         let type_name = self.type_name(within, parameter);
         let mut attributes = vec![("name", parameter.name.as_str()), ("type", &*type_name)];
+        let (least, most) = (parameter.min_count.to_string(), parameter.max_count);
+        let most = most.map_or("unbounded".to_owned(), |most| most.to_string());
         if !parameter.is_required() {
             attributes.push(("minOccurs", "0"));
+        } else if parameter.repeated && parameter.min_count > 1 {
+            attributes.push(("minOccurs", &least));
         }
         if parameter.repeated {
-            attributes.push(("maxOccurs", "unbounded"));
+            attributes.push(("maxOccurs", &most));
         }
         if parameter.data_type.is_binary() && type_name == self.file.name() {
             let told = self.file.attributes();
@@ -364,8 +368,12 @@ fn annotate_parameter(to: &mut Markup, parameter: &Parameter, view: View) {
     if parameter.trim {
         info.push(("trim", "true"));
     }
+    let least = parameter.min_count.to_string();
     if parameter.repeated && parameter.optional {
         info.push(("optional", "true"));
+    }
+    if parameter.repeated && parameter.min_count > 0 {
+        info.push(("minCount", &least));
     }
     let choices: &[String] = if is_enumerated(parameter) { &[] } else { &parameter.choices };
     let exact = parameter.help.trim() == parameter.help;

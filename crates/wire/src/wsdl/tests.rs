@@ -32,12 +32,16 @@ fn rich() -> Service {
     let fields = Parameter::new("fields", DataType::Raw).repeated().help("Each field.");
     let notes = Parameter::new("notes", DataType::String).repeated().optional();
     let flag = Parameter::new("flag", DataType::Bool);
+    let mut sizes = Parameter::new("sizes", DataType::Int).repeated();
+    (sizes.min_count, sizes.max_count) = (2, Some(3));
+    let mut names = Parameter::new("names", DataType::String).repeated().optional();
+    names.min_count = 1;
     service(vec![
         Operation {
             name: "call".to_owned(),
             documentation: "Solves.".to_owned(),
             signature: Signature {
-                inputs: vec![deck.clone(), size, order, level, title, model, flag],
+                inputs: vec![deck.clone(), size, order, level, title, model, flag, sizes, names],
                 outputs: vec![fields, notes, deck],
             },
         },

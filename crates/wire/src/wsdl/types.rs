@@ -115,6 +115,10 @@ impl<'a, 'i> Types<'a, 'i> {
         parameter.choices = resolved.choices;
         let most = node.attribute("maxOccurs").unwrap_or("1");
         parameter.repeated = !matches!(most, "0" | "1");
+        if parameter.repeated {
+            // What others call needed may be empty all the same: how many there are at least, we tell ourselves.
+            parameter.max_count = most.parse().ok();
+        }
         let may_lack = choice || node.attribute("minOccurs") == Some("0");
         parameter.optional = may_lack && !parameter.repeated;
         if let Some(annotation) = child(element, "annotation") {
@@ -260,6 +264,9 @@ fn annotated(parameter: &mut Parameter, annotation: Node<'_, '_>) {
     parameter.allow_leading_dash = told("allowLeadingDash").is_some();
     parameter.trim = told("trim").is_some();
     parameter.optional |= told("optional").is_some();
+    if let Some(least) = told("minCount").and_then(|least| least.parse().ok()) {
+        parameter.min_count = least;
+    }
     let known = told("type").as_deref().and_then(DataType::from_name);
     if let Some(known) = known.filter(|known| known.is_binary() || known.as_array().is_some()) {
         parameter.data_type = known;

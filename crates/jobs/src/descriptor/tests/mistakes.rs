@@ -358,7 +358,7 @@ fn mistakes_about_the_command() {
         (
             "[operation.x]\nhelp = 'q'\ncommand = 'q'",
             "2:1 \"help\" [operation.x] has no key `help` | it knows documentation, command, \
-             input, output, exit, failure, progress",
+             input, output, group, exit, failure, progress",
         ),
         (
             "[operation.x]\ncommand = 'q'\n[operation.x_spawn]\ncommand = 'q'",
@@ -522,4 +522,46 @@ fn all_mistakes_of_a_file_are_reported_at_once_in_their_order() {
     let lines: Vec<String> =
         said(text).iter().map(|said| said.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(lines, ["1:8", "2:24", "2:34", "3:1", "4:8", "7:10", "8:13"]);
+}
+
+#[test]
+fn mistakes_about_lists_and_groups() {
+    let optional = "[input.n]\noptional = true\n[input.s]\noptional = true\n";
+    for (rest, expected) in [
+        ("[input.n]\nseparator = ','".to_owned(), "write `repeated = true` beside it"),
+        (
+            "[input.n]\nrepeated = true\nrepeat_prefix = true".to_owned(),
+            "there is no `prefix` to repeat",
+        ),
+        ("[input.u]\nrepeated = true".to_owned(), "the slot's word has other slots"),
+        ("[input.n]\nrepeated = true\ndefault = 1".to_owned(), "which is one value"),
+        ("[input.n]\nrepeated = true\nmax_count = 1".to_owned(), "`max_count` is 2 or more"),
+        (
+            "[input.n]\nrepeated = true\nmin_count = 3\nmax_count = 2".to_owned(),
+            "`max_count` is below `min_count`, 3",
+        ),
+        ("[input.n]\ndefault_file = 'x'".to_owned(), "`default_file` is for one input `file`"),
+        (format!("{optional}[group.g]\ninputs = ['n', 's']"), "demands nothing"),
+        (
+            format!("{optional}[group.g]\ninputs = ['n', 'ss']\nrequired = true"),
+            "there is no input `ss`",
+        ),
+        (
+            "[group.g]\ninputs = ['n', 'b']\nrequired = true\n[input.b]\noptional = true"
+                .to_owned(),
+            "the input `n` is never left out",
+        ),
+        ("[output.o]\ntype = 'raw'\npath = '{q}.txt'".to_owned(), "there is no input `q`"),
+        (
+            "[output.o]\ntype = 'raw'\npath = '{m}.txt'".to_owned(),
+            "has no value that could stand in a file's name",
+        ),
+        (
+            "[input.n]\noptional = true\n[output.o]\ntype = 'raw'\npath = '{n}.txt'".to_owned(),
+            "`n` may be left out, and the output is required",
+        ),
+    ] {
+        let said = mistake(&rest);
+        assert!(said.contains(expected), "{rest}: {said}");
+    }
 }

@@ -160,8 +160,13 @@ fn parameter(parameter: &Parameter, direction: Direction) -> Value {
         described["metadata"] = json!([{ "title": parameter.unit, "role": "unit" }]);
     }
     if direction == Direction::In {
-        described["minOccurs"] = json!(i32::from(parameter.is_required()));
-        described["maxOccurs"] = if parameter.repeated { json!("unbounded") } else { json!(1) };
+        let least = if parameter.is_required() { parameter.min_count.max(1) } else { 0 };
+        described["minOccurs"] = json!(least);
+        described["maxOccurs"] = match (parameter.repeated, parameter.max_count) {
+            (true, None) => json!("unbounded"),
+            (true, Some(most)) => json!(most),
+            (false, _) => json!(1),
+        };
     }
     described
 }
