@@ -57,6 +57,14 @@ pub struct Settings {
     pub key_length: usize,
     /// Bytes of a request in JSON.
     pub json_size: u64,
+    /// Bytes of a message of an assistant.
+    pub mcp_size: u64,
+    /// Bytes of a file that stand in an answer to an assistant.
+    pub mcp_inline_size: u64,
+    /// Bytes of an image in an answer to an assistant, and of what it reads as a resource.
+    pub mcp_read_size: u64,
+    /// How long a call of an assistant waits for its job.
+    pub mcp_wait: Duration,
     /// Functions of this process that run at once; calls beyond it wait.
     pub functions_running: usize,
     /// Calls of functions that wait; one more is refused.
@@ -178,6 +186,10 @@ impl Settings {
             wire: WireLimits::default(),
             message_memory: DEFAULTS.message_memory,
             json_size: DEFAULTS.json_size,
+            mcp_size: DEFAULTS.mcp_size,
+            mcp_inline_size: DEFAULTS.mcp_inline_size,
+            mcp_read_size: DEFAULTS.mcp_read_size,
+            mcp_wait: DEFAULTS.mcp_wait,
             key_length: DEFAULTS.key_length,
             functions_running: DEFAULTS.functions_running.here() as usize,
             functions_queued: DEFAULTS.functions_queued,
@@ -424,6 +436,10 @@ impl Limits {
             "link_size" => &mut jobs.link_size,
             "message_memory" => &mut faces.message_memory,
             "json_size" => &mut faces.json_size,
+            "mcp_size" => &mut faces.mcp_size,
+            "mcp_inline_size" => &mut faces.mcp_inline_size,
+            "mcp_read_size" => &mut faces.mcp_read_size,
+            "mcp_wait" => &mut faces.mcp_wait,
             "key_length" => &mut faces.key_length,
             "functions_running" => &mut faces.functions_running,
             "functions_queued" => &mut faces.functions_queued,

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use fishplate_contract::JobState;
 use fishplate_jobs::engine::EphemeralJob;
+use fishplate_mcp::transport::AnswerBody;
 use fishplate_wire::{PackedMessage, Segment};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
@@ -48,6 +49,8 @@ enum Content {
     File(Box<FileBody>),
     /// What somebody else answers.
     Passed(Box<Incoming>),
+    /// What is told as it happens.
+    Streamed(AnswerBody),
 }
 
 impl HttpBody {
@@ -87,6 +90,12 @@ impl HttpBody {
     pub(crate) fn passed(body: Incoming) -> Self {
         let left = body.size_hint().exact();
         Self::new(Content::Passed(Box::new(body)), left)
+    }
+
+    /// A body that is made while it is sent.
+    pub(crate) fn streamed(body: AnswerBody) -> Self {
+        let left = body.size_hint().exact();
+        Self::new(Content::Streamed(body), left)
     }
 
     /// A body of this length for an answer to HEAD: nobody reads it.
@@ -160,16 +169,8 @@ impl Body for HttpBody {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
             Content::Message(body) => std::task::ready!(body.poll_next(context)),
             Content::File(body) => std::task::ready!(body.poll_next(context)),
-            Content::Passed(body) => loop {
-                match std::task::ready!(Pin::new(&mut **body).poll_frame(context)) {
-                    Some(Ok(frame)) => match frame.into_data() {
-                        Ok(bytes) => break Some(Ok(bytes)),
-                        Err(_trailers) => {}
-                    },
-                    Some(Err(error)) => break Some(Err(io::Error::other(error))),
-                    None => break None,
-                }
-            },
+            Content::Passed(body) => std::task::ready!(next_data(&mut **body, context)),
+            Content::Streamed(body) => std::task::ready!(next_data(body, context)),
         };
         match &next {
             Some(Ok(bytes)) => self.took(bytes),
@@ -186,6 +187,25 @@ impl Body for HttpBody {
 
     fn size_hint(&self) -> SizeHint {
         self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// The next bytes of somebody else's body; trailers are left out.
+fn next_data<B>(body: &mut B, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    loop {
+        match std::task::ready!(Pin::new(&mut *body).poll_frame(context)) {
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+            }
+            Some(Err(error)) => return Poll::Ready(Some(Err(io::Error::other(error)))),
+            None => return Poll::Ready(None),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod boundary;
 mod connection;
 mod faces;
 mod local_caller;
+mod mcp;
 mod ogc;
 mod pages;
 mod release;

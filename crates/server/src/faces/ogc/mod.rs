@@ -2,7 +2,8 @@
 //! tools that know no SOAP. Why and how far: docs/decisions/0030.
 //!
 //! Reading order: `address` (what a path means), `handle` (requests), `execute` (a request's inputs), `input` (one input),
-//! `results` (outputs), `jobs` (their status and list), `process`, `schema` and `openapi` (descriptions), `links`, `problem`.
+//! `results` (outputs), `jobs` (their status and list), `process` and `openapi` (descriptions; schemas are `formats::schema`),
+//! `links`, `problem`.
 
 mod address;
 mod bounded;
@@ -19,7 +20,6 @@ mod problem;
 mod process;
 mod query;
 mod results;
-mod schema;
 
 pub use address::{OGC, OgcResource};
 pub use callback::resume as resume_callbacks;
