@@ -60,6 +60,24 @@ class Ogc(Toolkit):
         return [str(self.python(place)), str(HERE / "ogc/client.py")]
 
 
+class Mcp(Toolkit):
+    """The official Python SDK of the Model Context Protocol; it drives a server of its own, and `fishplate mcp`."""
+
+    requirements = ("mcp==2.3.0",)
+
+    def missing_packages(self) -> list[str]:
+        return preparation.venv_packages()
+
+    def prepare(self, place: Place) -> None:
+        self.python(place)
+
+    def python(self, place: Place) -> Path:
+        return preparation.venv(place.cache / "mcp-2.3.0", *self.requirements)
+
+    def command(self, place: Place) -> list[str]:
+        return [str(self.python(place)), str(HERE / "mcp/client.py"), str(place.binary)]
+
+
 class Node(Toolkit):
     version = "1.13.0"
 
@@ -266,6 +284,9 @@ TOOLKITS = [
     Ogc("ogc", {}, {}, extra=("landing", "conformance", "processes", "descriptions", "execute", "document", "raw", "file",
                               "reference", "array", "job", "jobs", "missing-process", "missing-job", "not-ready",
                               "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
+    Mcp("mcp", {}, {}, extra=(*(f"{transport} {mode} {check}" for transport in ("http", "stdio") for mode in ("auto", "legacy")
+                                for check in ("tools", "call", "wrong", "unknown", "file", "path", "large", "long",
+                                              "cancelled")), "tasks", "foreign_origin", "other_method")),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value", *LOGINS)),
     Php("php", {"php": "php-cli"}, {"": LARGE},
