@@ -97,6 +97,24 @@ class Browser(Toolkit):
         return ["node", str(HERE / "browser/client.cjs")]
 
 
+class Mcp(Toolkit):
+    """The official Python SDK of the Model Context Protocol; it drives a server of its own, and `fishplate mcp`."""
+
+    requirements = ("mcp==2.3.0",)
+
+    def missing_packages(self) -> list[str]:
+        return preparation.venv_packages()
+
+    def prepare(self, place: Place) -> None:
+        self.python(place)
+
+    def python(self, place: Place) -> Path:
+        return preparation.venv(place.cache / "mcp-2.3.0", *self.requirements)
+
+    def command(self, place: Place) -> list[str]:
+        return [str(self.python(place)), str(HERE / "mcp/client.py"), str(place.binary)]
+
+
 class Node(Toolkit):
     version = "1.13.0"
 
@@ -364,6 +382,9 @@ TOOLKITS = [
             extra=("run", "results", "meshes", "download", "mistakes", "again", "live", "jobs", "account", "login", "examples",
                    "axe", "phone", "keyboard", "scriptless"),
             descriptions=("gallery", "countdown")),
+    Mcp("mcp", {}, {}, extra=(*(f"{transport} {mode} {check}" for transport in ("http", "stdio") for mode in ("auto", "legacy")
+                                for check in ("tools", "call", "wrong", "unknown", "file", "path", "large", "long",
+                                              "cancelled")), "tasks", "foreign_origin", "other_method")),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value", *LOGINS)),
     Php("php", {"php": "php-cli"}, {"": LARGE},

@@ -7,9 +7,9 @@ use crate::limits::DEFAULTS;
 use crate::service::{DataType, Operation, Parameter, Service, Signature};
 
 /// First segments of the addresses of a server that are no service's, and that no service may be called therefore: data by
-/// reference, counters, OGC API - Processes, and probes.
-pub const RESERVED_NAMES: [&str; 8] =
-    ["data", "domains", "metrics", "ogc", "quota", "sites", "healthz", "readyz"];
+/// reference, counters, tools of assistants, OGC API - Processes, and probes.
+pub const RESERVED_NAMES: [&str; 9] =
+    ["data", "domains", "mcp", "metrics", "ogc", "quota", "sites", "healthz", "readyz"];
 
 /// What a caller can ask of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -176,6 +176,17 @@ limits! {
         /// bytes of a request in JSON, files and arrays in it included, or of all texts of a form;
         /// what is larger goes by reference (`PUBLIC/data`)
         json_size: u64 = 16 << 20, Bytes > 0;
+        /// bytes of a message of an assistant (MCP), files and arrays in it included;
+        /// what is larger goes by reference (`PUBLIC/data`)
+        mcp_size: u64 = 4 << 20, Bytes > 0;
+        /// bytes of a file or an array that stand in an answer to an assistant;
+        /// what is larger goes by reference
+        mcp_inline_size: u64 = 16 << 10, Bytes;
+        /// bytes of an image in an answer to an assistant, and of an output that it reads as a resource
+        mcp_read_size: u64 = 1 << 20, Bytes;
+        /// how long a call of an assistant waits for its job;
+        /// then it is answered with the job, which goes on
+        mcp_wait: Duration = Duration::from_secs(50), Time > 0;
         /// elements within each other
         xml_depth: usize = 64, Count > 0;
         /// attributes of an element, namespace declarations included

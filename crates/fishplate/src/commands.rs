@@ -25,6 +25,7 @@ mod login;
 mod logout;
 mod lost;
 mod manuals;
+mod mcp;
 mod mpi4py;
 mod names;
 mod policy;
@@ -114,6 +115,7 @@ enum Command {
     RunPlan(run_plan::RunPlanArgs),
     Run(run::Args),
     Domain(domain::Args),
+    Mcp(mcp::Args),
     Mpi4py(mpi4py::Args),
     Find(find::FindArgs),
     Diff(find::DiffArgs),
@@ -167,6 +169,7 @@ impl Command {
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),
             Self::Domain(args) => return domain::run(&args, output),
+            Self::Mcp(args) => mcp::run(&args),
             Self::Mpi4py(args) => mpi4py::run(&args, output),
             Self::Quake(args) => return quake::run(args, output),
             Self::Find(args) => find::run(&args, output),
@@ -248,6 +251,7 @@ impl Command {
             | Self::RunPlan(_)
             | Self::Run(_)
             | Self::Domain(_)
+            | Self::Mcp(_)
             | Self::Mpi4py(_)
             | Self::Quake(_)
             | Self::Find(_)

@@ -1,7 +1,9 @@
 //! Values as JSON: scalars as what JSON has for them, arrays as lists within lists, `[[1, 2], [3, 4]]`. Numbers that JSON
 //! does not have (`NaN`, `INF`, `-INF`) are strings.
 
-use fishplate_contract::{DataType, ElementType, lexical};
+use std::borrow::Cow;
+
+use fishplate_contract::{Array, ArrayType, DataType, Dimension, ElementType, lexical};
 use serde_json::{Value, json};
 
 /// Reads lists within lists, so deep as `rank` says: the shape, and the elements' bytes.
@@ -21,6 +23,28 @@ pub fn parse_array(
     }
     let shape = reader.lengths.into_iter().map(Option::unwrap_or_default).collect();
     Ok((shape, reader.bytes))
+}
+
+/// The same of a type: its shape is one that the type allows.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn array_of(of: &ArrayType, text: &str) -> Result<(Vec<u64>, Vec<u8>), String> {
+    let wrong = |what: String| format!("it is of type {of}: {what}");
+    let (mut shape, bytes) = parse_array(of.element, of.rank(), text).map_err(wrong)?;
+    // Behind an axis without elements, nothing tells how long the others are.
+    if let Some(empty) = shape.iter().position(|length| *length == 0) {
+        for (length, dimension) in shape.iter_mut().zip(&of.dimensions).skip(empty + 1) {
+            if let Dimension::Fixed(fixed) = dimension {
+                *length = *fixed;
+            }
+        }
+    }
+    if of.fits(&shape) {
+        Ok((shape, bytes))
+    } else {
+        Err(wrong(format!("this is {}", Array::shape_text(&shape))))
+    }
 }
 
 struct Reader<'t> {
@@ -149,6 +173,45 @@ pub fn scalar(text: &str, data_type: Option<&DataType>) -> Value {
         _ => None,
     };
     value.unwrap_or_else(|| json!(text))
+}
+
+/// A scalar that is written in JSON, in the lexical form of its type. Whether it is of the type is not looked at beyond what
+/// JSON tells apart.
+///
+/// # Errors
+/// What would be right.
+pub fn scalar_text<'t>(data_type: &DataType, text: &'t str) -> Result<Cow<'t, str>, String> {
+    let first = text.as_bytes().first();
+    let is_number = matches!(first, Some(b'-' | b'0'..=b'9'));
+    let (fits, wanted) = match data_type {
+        DataType::Int | DataType::Long => (is_number, "a whole number"),
+        DataType::Float | DataType::Double => {
+            let is_none = matches!(text, "\"NaN\"" | "\"INF\"" | "\"-INF\"");
+            (is_number || is_none, "a number, \"NaN\", \"INF\" or \"-INF\"")
+        }
+        DataType::Bool => (matches!(text, "true" | "false"), "true or false"),
+        _ => (first == Some(&b'"'), "a string"),
+    };
+    if !fits {
+        let (shown, name) = (lexical::shortened(text), data_type.name());
+        return Err(format!("it is of type {name}: {shown} is not {wanted}"));
+    }
+    if text.starts_with('"') {
+        return serde_json::from_str(text).map_err(|error| error.to_string());
+    }
+    if matches!(data_type, DataType::Int | DataType::Long) {
+        return Ok(whole(text).map_or(Cow::Borrowed(text), Cow::Owned));
+    }
+    Ok(Cow::Borrowed(text))
+}
+
+/// `3.0` and `1e2` are whole numbers of JSON Schema (6.1.1 of its draft 2020-12).
+fn whole(text: &str) -> Option<String> {
+    /// Beyond, a double has no fractions to tell.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let is_plain = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+    let number = lexical::number(text).filter(|_| !is_plain)?;
+    (number.fract() == 0.0 && number.abs() <= EXACT).then(|| format!("{number:.0}"))
 }
 
 /// An array's bytes as JSON.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fishplate_contract::{
@@ -71,7 +71,12 @@ impl LocalCaller {
         let principal = self.principal.clone();
         let request = Request { service: &self.service, definition, arguments, options, principal };
         let mut memory = MemoryReservation::default();
-        Ok((perform(&self.host, request, &mut memory).await?, memory))
+        let begun = Instant::now();
+        let done = perform(&self.host, request, &mut memory).await;
+        let fault = done.as_ref().err().map(|fault| fault.code);
+        let position = self.service.interface.position(&definition.name);
+        self.host.metrics.called(&self.service, position, fault, begun.elapsed());
+        Ok((done?, memory))
     }
 
     /// Asks for what gives results.

@@ -67,6 +67,8 @@ pub struct Host {
     pub watches: Arc<JobWatches>,
     /// Where its services are.
     place: PublicAddress,
+    /// The path of its public URL; each request asks for it.
+    public_path: String,
     /// Which requests are for us, once the listener has said where it is.
     pub(crate) filter: OnceLock<RequestFilter>,
     services: BTreeMap<String, Arc<ServiceEntry>>,
@@ -259,9 +261,14 @@ impl Host {
     /// The path of our public URL, without a slash at its end: a proxy in front of us may or may
     /// not have taken it off.
     pub fn public_path(&self) -> &str {
-        let after_scheme = self.settings.public_url.split_once("://").map_or("", |(_, rest)| rest);
-        after_scheme.find('/').map_or("", |slash| &after_scheme[slash..])
+        &self.public_path
     }
+}
+
+/// The path of a URL, without a slash at its end.
+fn path_of(url: &str) -> &str {
+    let after_scheme = url.split_once("://").map_or("", |(_, rest)| rest);
+    after_scheme.find('/').map_or("", |slash| &after_scheme[slash..])
 }
 
 /// The services, by name.

@@ -67,6 +67,14 @@ pub struct Settings {
     pub preview_size: u64,
     /// Bytes of a picture or a mesh that a page has the browser fetch.
     pub preview_fetch: u64,
+    /// Bytes of a message of an assistant.
+    pub mcp_size: u64,
+    /// Bytes of a file that stand in an answer to an assistant.
+    pub mcp_inline_size: u64,
+    /// Bytes of an image in an answer to an assistant, and of what it reads as a resource.
+    pub mcp_read_size: u64,
+    /// How long a call of an assistant waits for its job.
+    pub mcp_wait: Duration,
     /// Functions of this process that run at once; calls beyond it wait.
     pub functions_running: usize,
     /// Calls of functions that wait; one more is refused.
@@ -191,6 +199,10 @@ impl Settings {
             callback_time: DEFAULTS.callback_time,
             preview_size: DEFAULTS.preview_size,
             preview_fetch: DEFAULTS.preview_fetch,
+            mcp_size: DEFAULTS.mcp_size,
+            mcp_inline_size: DEFAULTS.mcp_inline_size,
+            mcp_read_size: DEFAULTS.mcp_read_size,
+            mcp_wait: DEFAULTS.mcp_wait,
             key_length: DEFAULTS.key_length,
             job_viewers: DEFAULTS.job_viewers,
             inputs_kept: DEFAULTS.inputs_kept,
@@ -441,6 +453,10 @@ impl Limits {
             "json_size" => &mut faces.json_size,
             "preview_size" => &mut faces.preview_size,
             "preview_fetch" => &mut faces.preview_fetch,
+            "mcp_size" => &mut faces.mcp_size,
+            "mcp_inline_size" => &mut faces.mcp_inline_size,
+            "mcp_read_size" => &mut faces.mcp_read_size,
+            "mcp_wait" => &mut faces.mcp_wait,
             "key_length" => &mut faces.key_length,
             "callback_time" => &mut faces.callback_time,
             "job_viewers" => &mut faces.job_viewers,

@@ -178,7 +178,9 @@ impl HostingArgs {
     /// it does, up to 128,000 lines wait and more are dropped. What has come meanwhile is written at once. What is given
     /// writes the rest when it is dropped.
     pub(crate) fn start_log(&self) -> anyhow::Result<WorkerGuard> {
-        let filter = EnvFilter::try_new(&self.log)?;
+        // The SDK of MCP tells of each message that it begins and ends to serve, and what its client can do.
+        let quiet = if self.log.contains("rmcp") { "" } else { "rmcp=error," };
+        let filter = EnvFilter::try_new(format!("{quiet}{}", self.log))?;
         let (writer, rest) = tracing_appender::non_blocking(BufWriter::new(std::io::stderr()));
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)

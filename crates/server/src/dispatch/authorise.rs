@@ -6,6 +6,7 @@ use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_contract::{Fault, FaultCode, Principal, Verb, lexical};
 
 use crate::faces::gateway::DOMAINS;
+use crate::faces::mcp::MCP;
 use crate::faces::ogc::OGC;
 use crate::faces::sites::SITES;
 use crate::providers::{domain, session};
@@ -140,12 +141,13 @@ impl fmt::Display for Access<'_> {
 }
 
 /// Whether a service is one that the credential of whoever asks is good for. The service `domain` is every credential's, and so
-/// are addresses of OGC API - Processes that name no service: they ask for each service that is concerned.
+/// are addresses of OGC API - Processes that name no service, and tools of assistants: they ask for each service that is
+/// concerned.
 ///
 /// # Errors
 /// `Forbidden`.
 pub fn is_within(principal: &Principal, service: &str) -> Result<(), Fault> {
-    if [domain::NAME, OGC].contains(&service) || principal.is_for(service) {
+    if [domain::NAME, OGC, MCP].contains(&service) || principal.is_for(service) {
         return Ok(());
     }
     let message = format!(

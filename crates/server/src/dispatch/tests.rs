@@ -300,10 +300,11 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 54] = [
+const ADDRESSES: [Address; 55] = [
     // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
     ("GET", "/quota", None),
+    ("GET", "/mcp", None),
     ("GET", "/ogc", None),
     ("GET", "/ogc/conformance", None),
     ("GET", "/ogc/openapi.json", None),
@@ -392,6 +393,10 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
                     .iter()
                     .all(|it| matches!(it.3, Action::Describe | Action::Verb(Verb::Jobs)));
                 assert!(list, "{method} {path}: {asked:?}");
+                continue;
+            }
+            if path == "/mcp" {
+                assert_eq!((status, asked.len()), (405, 0), "{text}");
                 continue;
             }
             let own = text.starts_with("{\"days\":30,") && text.contains("\"user\":\"ada\"");

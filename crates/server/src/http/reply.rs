@@ -9,8 +9,10 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use fishplate_contract::JobState;
 use fishplate_jobs::engine::EphemeralJob;
+use fishplate_mcp::transport::AnswerBody;
 use fishplate_wire::{PackedMessage, Segment};
-use futures_util::Stream;
+use futures_util::{Stream, TryStreamExt as _};
+use http_body_util::BodyDataStream;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::connections::RequestGuard;
@@ -51,16 +53,16 @@ enum Content {
     /// What somebody else answers.
     Passed(Box<Incoming>),
     /// What is told as it happens.
-    Stream(EventStream),
+    Stream(ChunkStream),
 }
 
 type BoxedStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-struct EventStream(BoxedStream);
+struct ChunkStream(BoxedStream);
 
-impl fmt::Debug for EventStream {
+impl fmt::Debug for ChunkStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EventStream")
+        f.write_str("ChunkStream")
     }
 }
 
@@ -105,7 +107,14 @@ impl HttpBody {
 
     /// What is told as it happens, until nothing more is.
     pub(crate) fn stream(stream: BoxedStream) -> Self {
-        Self::new(Content::Stream(EventStream(stream)), None)
+        Self::new(Content::Stream(ChunkStream(stream)), None)
+    }
+
+    /// What the SDK of MCP answers.
+    pub(crate) fn of_mcp(body: AnswerBody) -> Self {
+        let left = body.size_hint().exact();
+        let chunks = BodyDataStream::new(body).map_err(|never| match never {});
+        Self::new(Content::Stream(ChunkStream(Box::pin(chunks))), left)
     }
 
     /// A body of this length for an answer to HEAD: nobody reads it.
@@ -179,19 +188,10 @@ impl Body for HttpBody {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
             Content::Message(body) => std::task::ready!(body.poll_next(context)),
             Content::File(body) => std::task::ready!(body.poll_next(context)),
-            Content::Stream(EventStream(stream)) => {
+            Content::Stream(ChunkStream(stream)) => {
                 std::task::ready!(stream.as_mut().poll_next(context))
             }
-            Content::Passed(body) => loop {
-                match std::task::ready!(Pin::new(&mut **body).poll_frame(context)) {
-                    Some(Ok(frame)) => match frame.into_data() {
-                        Ok(bytes) => break Some(Ok(bytes)),
-                        Err(_trailers) => {}
-                    },
-                    Some(Err(error)) => break Some(Err(io::Error::other(error))),
-                    None => break None,
-                }
-            },
+            Content::Passed(body) => std::task::ready!(next_data(&mut **body, context)),
         };
         match &next {
             Some(Ok(bytes)) => self.took(bytes),
@@ -208,6 +208,25 @@ impl Body for HttpBody {
 
     fn size_hint(&self) -> SizeHint {
         self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// The next bytes of somebody else's body; trailers are left out.
+fn next_data<B>(body: &mut B, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    loop {
+        match std::task::ready!(Pin::new(&mut *body).poll_frame(context)) {
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+            }
+            Some(Err(error)) => return Poll::Ready(Some(Err(io::Error::other(error)))),
+            None => return Poll::Ready(None),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::html::domain::{self as domain_html, DomainResource};
 use crate::faces::html::form::Filled;
 use crate::faces::html::page::{self, StaticFile};
+use crate::faces::mcp::{self, MCP};
 use crate::faces::ogc::{self, OgcResource};
 use crate::faces::passage::asks_for;
 use crate::faces::quota::{self, QUOTA};
@@ -66,14 +67,18 @@ where
         return if read { file.reply(&parts) } else { not_allowed("GET to read", "GET, HEAD") };
     }
     let ogc = OgcResource::of(name);
-    // Lists have what the caller may know of, and one's quota and jobs are one's own.
-    let is_own = matches!(name, "" | QUOTA) || ogc.is_some_and(|it| it.service().is_none());
+    // Lists have what the caller may know of, tools too, and one's quota and jobs are one's own.
+    let is_own = matches!(name, "" | QUOTA | MCP) || ogc.is_some_and(|it| it.service().is_none());
     if !is_own && let Err(fault) = host.authorise(&access(host, name, &parts, &principal)) {
         return denied(host, &parts, &body, &fault);
     }
     if let Some(resource) = ogc {
         let body = Incoming::new(body, &host.settings);
         return Box::pin(ogc::answer(host, resource, &parts, body, &principal)).await;
+    }
+    if name == MCP {
+        let body = Incoming::new(body, &host.settings);
+        return Box::pin(mcp::answer(host, parts, body, &principal)).await;
     }
     if let Some(place) = data::DataResource::of(name) {
         let mut body = Incoming::new(body, &host.settings);
@@ -246,6 +251,8 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
         refused_page(host, None, fault)
     } else if OgcResource::of(name).is_some() {
         ogc::refused(fault)
+    } else if name == MCP {
+        mcp::refused(fault)
     } else if asked.method == Method::POST {
         refused(asked, None, fault)
     } else {

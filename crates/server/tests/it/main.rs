@@ -7,6 +7,7 @@ mod browser;
 mod connection;
 mod faces;
 mod local_caller;
+mod mcp;
 mod ogc;
 mod pages;
 mod release;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use fishplate_contract::{
     Argument, CallOptions, Fault, FaultCode, OutputChoice, OutputForm, Parameter, lexical,
 };
+use fishplate_formats::schema;
 use fishplate_wire::bind;
 use fishplate_wire::media::MediaType;
 use hyper::body::Body;
@@ -20,9 +21,10 @@ use super::form;
 use super::given::GivenInputs;
 use super::input::InputReader;
 use super::process::Process;
+use crate::faces::whole_body;
 use crate::host::Host;
-use crate::http::body::{Incoming, ReadError};
-use crate::memory::{MemoryReservation, SMALL};
+use crate::http::body::Incoming;
+use crate::memory::MemoryReservation;
 use crate::spool::spool_fault;
 
 /// How a client wants to be answered (RFC 7240).
@@ -271,30 +273,8 @@ where
         let what = format!("{shown:?} is not taken here; send application/json, or a form");
         return Err(Fault::new(FaultCode::UnsupportedMediaType, what));
     }
-    let most = host.settings.json_size;
-    let too_large = || {
-        let what = format!(
-            "a request in JSON has at most {most} bytes; give large inputs by reference ({{\"href\": URL}}): \
-             {}/data/ takes uploads",
-            host.settings.public_url
-        );
-        Fault::new(FaultCode::MessageTooLarge, what).limit("json_size", format!("{most} bytes"))
-    };
-    if body.told().is_some_and(|told| told > most) {
-        return Err(too_large());
-    }
-    let mut whole = Vec::new();
-    while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
-        let held = (whole.len() + chunk.len()) as u64;
-        if held > most {
-            return Err(too_large());
-        }
-        if held > SMALL {
-            host.memory.wait_to_read(memory, held * GROWTH, host.settings.body_stall).await?;
-        }
-        whole.extend_from_slice(&chunk);
-    }
-    Ok(whole)
+    let most = ("json_size", host.settings.json_size);
+    whole_body::read(host, most, GROWTH, body, memory).await
 }
 
 /// How each output goes, as dispatch is told, and which go by reference.
@@ -331,7 +311,7 @@ fn choices(
 
 /// An output has one media type: that which its description tells.
 fn check_format(parameter: &Parameter, wanted: Option<&str>) -> Result<(), Fault> {
-    let own = super::schema::media_type(parameter);
+    let own = schema::media_type(parameter);
     let fits = |wanted: &str| wanted == own || !parameter.data_type.is_binary();
     match wanted {
         Some(wanted) if !fits(wanted) => {

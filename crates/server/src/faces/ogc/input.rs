@@ -6,15 +6,15 @@ use std::fmt::Display;
 use base64_simd::forgiving_decode_to_vec;
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, Array, ArrayType, DataRef, DataType, Dimension, Fault, FaultCode, Parameter, Payload,
-    Value, lexical,
+    Argument, Array, ArrayType, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value,
+    lexical,
 };
-use fishplate_formats::json;
+use fishplate_formats::{json, schema};
 use fishplate_wire::SpoolSink;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{bounded, schema};
+use super::bounded;
 use crate::spool::Spooler;
 
 /// A value with what is told of it, or a link (18-062r2, `qualifiedInputValue.yaml` and `link.yaml`).
@@ -110,7 +110,10 @@ impl InputReader<'_> {
                 Ok(Value::Data(self.payload(file(parameter, text, told)?)))
             }
             DataType::Array(of) => self.array(parameter, of, text).map(Value::Array),
-            _ => scalar(parameter, text).map(|text| Value::Text(text.into_owned())),
+            data_type => match json::scalar_text(data_type, text) {
+                Ok(text) => Ok(Value::Text(text.into_owned())),
+                Err(what) => Err(invalid(parameter, what)),
+            },
         }
     }
 
@@ -124,19 +127,8 @@ impl InputReader<'_> {
         of: &ArrayType,
         text: &str,
     ) -> Result<Array, Fault> {
-        let wrong = |what: String| invalid(parameter, format!("it is of type {of}: {what}"));
-        let (mut shape, bytes) = json::parse_array(of.element, of.rank(), text).map_err(wrong)?;
-        // Behind an axis without elements, nothing tells how long the others are.
-        if let Some(empty) = shape.iter().position(|length| *length == 0) {
-            for (length, dimension) in shape.iter_mut().zip(&of.dimensions).skip(empty + 1) {
-                if let Dimension::Fixed(fixed) = dimension {
-                    *length = *fixed;
-                }
-            }
-        }
-        if !of.fits(&shape) {
-            return Err(wrong(format!("this is {}", Array::shape_text(&shape))));
-        }
+        let read = json::array_of(of, text);
+        let (shape, bytes) = read.map_err(|what| invalid(parameter, what))?;
         Ok(Array { element: of.element, shape, data: self.payload(bytes) })
     }
 
@@ -193,7 +185,7 @@ fn file(parameter: &Parameter, text: &str, told: Qualifiers<'_>) -> Result<Vec<u
             );
             return Err(invalid(parameter, what));
         }
-        None => !(told.is_qualified && is_text(media_type)),
+        None => !(told.is_qualified && schema::is_text(media_type)),
     };
     if !is_base64 {
         return Ok(string.into_owned().into_bytes());
@@ -204,49 +196,6 @@ fn file(parameter: &Parameter, text: &str, told: Qualifiers<'_>) -> Result<Vec<u
             "it is no base64; a text goes as {\"value\": TEXT, \"encoding\": \"utf-8\"}",
         )
     })
-}
-
-/// Whether the content of a media type is text.
-fn is_text(media_type: &str) -> bool {
-    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let ends = ["+xml", "+json", "/xml", "/json"];
-    essence.starts_with("text/") || ends.into_iter().any(|end| essence.ends_with(end))
-}
-
-/// A scalar in the lexical form of its type.
-fn scalar<'t>(parameter: &Parameter, text: &'t str) -> Result<Cow<'t, str>, Fault> {
-    let first = text.as_bytes().first();
-    let is_number = matches!(first, Some(b'-' | b'0'..=b'9'));
-    let (fits, wanted) = match &parameter.data_type {
-        DataType::Int | DataType::Long => (is_number, "a whole number"),
-        DataType::Float | DataType::Double => {
-            let is_none = matches!(text, "\"NaN\"" | "\"INF\"" | "\"-INF\"");
-            (is_number || is_none, "a number, \"NaN\", \"INF\" or \"-INF\"")
-        }
-        DataType::Bool => (matches!(text, "true" | "false"), "true or false"),
-        _ => (first == Some(&b'"'), "a string"),
-    };
-    if !fits {
-        let shown = lexical::shortened(text);
-        let name = parameter.data_type.name();
-        return Err(invalid(parameter, format!("it is of type {name}: {shown} is not {wanted}")));
-    }
-    if text.starts_with('"') {
-        return parse(parameter, text);
-    }
-    if matches!(parameter.data_type, DataType::Int | DataType::Long) {
-        return Ok(whole(text).map_or(Cow::Borrowed(text), Cow::Owned));
-    }
-    Ok(Cow::Borrowed(text))
-}
-
-/// `3.0` and `1e2` are whole numbers of JSON Schema (6.1.1 of its draft 2020-12).
-fn whole(text: &str) -> Option<String> {
-    /// Beyond, a double has no fractions to tell.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let is_plain = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
-    let number = lexical::number(text).filter(|_| !is_plain)?;
-    (number.fract() == 0.0 && number.abs() <= EXACT).then(|| format!("{number:.0}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! tools that know no SOAP. Why and how far: docs/decisions/0030.
 //!
 //! Reading order: `address` (what a path means), `handle` (requests), `run` (one that runs a process), `execute` (its inputs), `input`
-//! (one in JSON), `form` (inputs of a form), `given` (what is kept of them), `results` (outputs), `jobs` (their status and list), `process`, `schema` and `openapi` (descriptions), `links`, `problem`.
+//! (one in JSON), `form` (inputs of a form), `given` (what is kept of them), `results` (outputs), `jobs` (their status and list),
+//! `process` and `openapi` (descriptions; schemas are `formats::schema`), `links`, `problem`.
 
 mod address;
 mod bounded;
@@ -22,7 +23,6 @@ mod process;
 mod query;
 mod results;
 mod run;
-mod schema;
 
 pub use address::{OGC, OgcResource, ProcessId};
 pub use callback::tell_subscribers;

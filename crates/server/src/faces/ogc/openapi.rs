@@ -2,6 +2,7 @@
 //! a schema of its inputs and outputs.
 
 use fishplate_contract::{Fault, Parameter, Principal};
+use fishplate_formats::schema::{self, Dialect, Direction};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
@@ -9,9 +10,8 @@ use serde_json::{Map, Value, json};
 use super::documents::{OPENAPI_30, OPENAPI_31};
 use super::handle::json_of;
 use super::list::{self, STATUSES};
-use super::process::{self, Process, about};
+use super::process::{self, Process};
 use super::query::{Query, accepts, invalid};
-use super::schema::{self, Dialect, Direction};
 use crate::host::Host;
 use crate::http::HttpResponse;
 
@@ -23,8 +23,8 @@ pub(super) fn reply(host: &Host, asked: &Parts, caller: &Principal) -> Result<Ht
     let newer = accepts(&asked.headers, "version=3.1");
     let query = Query::of(asked);
     let (dialect, media_type) = match query.get("version") {
-        Some("3.1") => (Dialect::OpenApi31, OPENAPI_31),
-        None if newer => (Dialect::OpenApi31, OPENAPI_31),
+        Some("3.1") => (Dialect::JsonSchema, OPENAPI_31),
+        None if newer => (Dialect::JsonSchema, OPENAPI_31),
         None | Some("3.0") => (Dialect::OpenApi30, OPENAPI_30),
         Some(other) => return Err(invalid("version", other, "3.0 or 3.1")),
     };
@@ -43,7 +43,7 @@ fn document<'h>(
         paths.insert(path, json!({ "post": execution(process, dialect) }));
     }
     let mut document = json!({
-        "openapi": if dialect == Dialect::OpenApi31 { "3.1.0" } else { "3.0.3" },
+        "openapi": if dialect == Dialect::JsonSchema { "3.1.0" } else { "3.0.3" },
         "info": {
             "title": "Fishplate",
             "description": "Programs as processes of OGC API - Processes.",
@@ -293,7 +293,7 @@ fn input(parameter: &Parameter, dialect: Dialect) -> Value {
     } else {
         one
     };
-    schema["description"] = json!(about(parameter));
+    schema["description"] = json!(schema::about(parameter));
     if !parameter.unit.is_empty() {
         schema["x-ogc-unit"] = json!(parameter.unit);
     }

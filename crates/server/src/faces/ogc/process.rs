@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use fishplate_contract::{Fault, FaultCode, Parameter, Principal, Verb, VerbDefinition};
+use fishplate_formats::schema::{self, Dialect, Direction};
 use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 
 use super::address::ProcessId;
 use super::links::{EXECUTE, JOB_LIST, Link};
 use super::query::Query;
-use super::schema::{self, Dialect, Direction};
 use crate::host::{Host, ServiceEntry};
 
 /// The most processes of one answer, and how many there are if nobody says how many.
@@ -154,8 +154,7 @@ fn parameter(parameter: &Parameter, direction: Direction) -> Value {
         (Direction::Out, true) => json!({ "type": "array", "items": one }),
         _ => one,
     };
-    let mut described =
-        json!({ "title": parameter.name, "description": about(parameter), "schema": schema });
+    let mut described = json!({ "title": parameter.name, "description": schema::about(parameter), "schema": schema });
     if !parameter.unit.is_empty() {
         described["metadata"] = json!([{ "title": parameter.unit, "role": "unit" }]);
     }
@@ -169,13 +168,4 @@ fn parameter(parameter: &Parameter, direction: Direction) -> Value {
         };
     }
     described
-}
-
-/// A parameter's help, with its unit.
-pub(super) fn about(parameter: &Parameter) -> String {
-    match (parameter.help.trim(), parameter.unit.as_str()) {
-        (help, "") => help.to_owned(),
-        ("", unit) => format!("in {unit}"),
-        (help, unit) => format!("{help} (in {unit})"),
-    }
 }

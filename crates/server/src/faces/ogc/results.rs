@@ -7,6 +7,7 @@ use fishplate_contract::{
     Argument, Array, DataRef, Fault, FaultCode, Parameter, Payload, Principal, Value,
 };
 use fishplate_formats::json::scalar;
+use fishplate_formats::schema::media_type;
 use fishplate_wire::{Encoding, ItemFormat, PackedMessage, Segment};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -15,7 +16,6 @@ use serde_json::json;
 use super::execute::{ResponseForm, ResultsChoice};
 use super::links::JSON;
 use super::query::accepts;
-use super::schema::media_type;
 use crate::data::blocking;
 use crate::host::Host;
 use crate::http::{HttpBody, HttpResponse};

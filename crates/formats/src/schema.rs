@@ -1,23 +1,24 @@
 //! Parameters as JSON Schema: types, ranges, choices, defaults, media types, arrays.
 
 use fishplate_contract::{ArrayType, DataType, Dimension, ElementType, Parameter};
-use fishplate_formats::json::scalar;
 use serde_json::{Map, Value, json};
+
+use crate::json::scalar;
 
 /// Where a schema stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub enum Dialect {
     /// In a description of a process: OpenAPI 3.0's, and how bytes are written beside (18-062r2, `schema.yaml`).
     Description,
     /// OpenAPI 3.0: its own.
     OpenApi30,
-    /// OpenAPI 3.1: JSON Schema 2020-12.
-    OpenApi31,
+    /// JSON Schema 2020-12, as in OpenAPI 3.1 and tools of MCP.
+    JsonSchema,
 }
 
 /// Which way a value goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub enum Direction {
     /// To the process.
     In,
     /// From the process.
@@ -28,7 +29,7 @@ pub(super) enum Direction {
 const NO_LEADING_DASH: &str = "^(?![ \\t\\r\\n]*-)";
 
 /// The schema of one value of a parameter.
-pub(super) fn of(parameter: &Parameter, dialect: Dialect, direction: Direction) -> Value {
+pub fn of(parameter: &Parameter, dialect: Dialect, direction: Direction) -> Value {
     let mut schema = Map::new();
     match &parameter.data_type {
         DataType::Int => {
@@ -75,13 +76,29 @@ pub(super) fn of(parameter: &Parameter, dialect: Dialect, direction: Direction) 
 }
 
 /// The media type of a file.
-pub(super) fn media_type(parameter: &Parameter) -> &str {
+pub fn media_type(parameter: &Parameter) -> &str {
     match &parameter.data_type {
         _ if !parameter.media_type.is_empty() => &parameter.media_type,
         DataType::Xml => "application/xml",
         DataType::Dir => "application/x-tar",
         DataType::Array(_) => "application/json",
         _ => "application/octet-stream",
+    }
+}
+
+/// Whether the content of a media type is text.
+pub fn is_text(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let ends = ["+xml", "+json", "/xml", "/json"];
+    essence.starts_with("text/") || ends.into_iter().any(|end| essence.ends_with(end))
+}
+
+/// A parameter's help, with its unit.
+pub fn about(parameter: &Parameter) -> String {
+    match (parameter.help.trim(), parameter.unit.as_str()) {
+        (help, "") => help.to_owned(),
+        ("", unit) => format!("in {unit}"),
+        (help, unit) => format!("{help} (in {unit})"),
     }
 }
 
@@ -100,7 +117,7 @@ fn number(schema: &mut Map<String, Value>, kind: &str, format: &str, range: Opti
 
 fn bytes(schema: &mut Map<String, Value>, media_type: &str, dialect: Dialect) {
     put(schema, "type", "string");
-    if dialect != Dialect::OpenApi31 {
+    if dialect != Dialect::JsonSchema {
         put(schema, "format", "byte");
     }
     if dialect != Dialect::OpenApi30 {
@@ -145,7 +162,7 @@ mod tests {
     fn what_a_parameter_takes_is_in_its_schema() {
         let mut order = Parameter::new("order", DataType::Int).default("2");
         order.max = Some("3".to_owned());
-        let all = [Dialect::Description, Dialect::OpenApi30, Dialect::OpenApi31];
+        let all = [Dialect::Description, Dialect::OpenApi30, Dialect::JsonSchema];
         for dialect in all {
             assert_eq!(
                 of(&order, dialect, Direction::In),
@@ -171,7 +188,7 @@ mod tests {
         deck.media_type = "text/plain".to_owned();
         assert_eq!(of_text(&deck, Dialect::OpenApi30), r#"{"format":"byte","type":"string"}"#);
         assert_eq!(
-            of_text(&deck, Dialect::OpenApi31),
+            of_text(&deck, Dialect::JsonSchema),
             r#"{"contentEncoding":"base64","contentMediaType":"text/plain","type":"string"}"#
         );
         let described = of(&deck, Dialect::Description, Direction::In);

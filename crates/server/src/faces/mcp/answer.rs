@@ -1,0 +1,107 @@
+//! A request, and its answer.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fishplate_contract::{Fault, Principal};
+use fishplate_mcp::{Handler, Settings, transport};
+use hyper::body::Body;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Request, Response, StatusCode};
+use serde_json::json;
+
+use super::services::HostServices;
+use crate::faces::whole_body;
+use crate::host::Host;
+use crate::http::body::Incoming;
+use crate::http::{HttpBody, HttpResponse};
+use crate::memory::MemoryReservation;
+use crate::status::{Protocol, status};
+
+/// What a message may hold in memory while it is read, as a multiple of its length: two bytes of a list of numbers become two
+/// nodes of a tree, of 32 bytes each, one while it is not known yet what is asked for.
+const GROWTH: u64 = 64;
+
+/// The error of JSON-RPC for a message that is not taken.
+const INVALID_REQUEST: i32 = -32600;
+
+/// Answers a request at `PUBLIC/mcp`.
+pub(crate) async fn answer<B>(
+    host: &Arc<Host>,
+    asked: Parts,
+    mut body: Incoming<B>,
+    caller: &Principal,
+) -> HttpResponse
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let mut memory = MemoryReservation::default();
+    let mut reply = match read(host, &asked, &mut body, &mut memory).await {
+        Ok(message) => {
+            let services = HostServices { host: Arc::clone(host), caller: caller.clone() };
+            let handler = Handler::new(Arc::new(services), None, settings(host));
+            let request = Request::from_parts(asked, message);
+            transport::respond(handler, request).await.map(HttpBody::of_mcp)
+        }
+        Err(fault) => refused(&fault),
+    };
+    let fields: [(HeaderName, &str); 2] =
+        [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::CACHE_CONTROL, "no-store")];
+    for (name, value) in fields {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    if !body.drain().await {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply.body_mut().keep(memory);
+    reply
+}
+
+fn settings(host: &Host) -> Settings {
+    let own = &host.settings;
+    Settings {
+        wait: own.mcp_wait,
+        inline_size: own.mcp_inline_size,
+        read_size: own.mcp_read_size,
+        retention: None,
+    }
+}
+
+async fn read<B>(
+    host: &Host,
+    asked: &Parts,
+    body: &mut Incoming<B>,
+    memory: &mut MemoryReservation,
+) -> Result<Bytes, Fault>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    if let Some(fault) = crate::http::content_coding(&asked.headers) {
+        return Err(fault);
+    }
+    let most = ("mcp_size", host.settings.mcp_size);
+    whole_body::read(host, most, GROWTH, body, memory).await.map(Bytes::from)
+}
+
+/// The answer to a request that is not taken, whose ID is not known.
+pub(crate) fn refused(fault: &Fault) -> HttpResponse {
+    let mut error = json!({
+        "code": INVALID_REQUEST,
+        "message": fault.message,
+        "data": { "code": fault.code.name() },
+    });
+    if let Some(limit) = &fault.limit {
+        error["data"]["limit"] = json!({ "name": limit.name, "value": limit.value });
+    }
+    let mut reply =
+        Response::new(HttpBody::bytes(json!({ "jsonrpc": "2.0", "error": error }).to_string()));
+    *reply.status_mut() = StatusCode::from_u16(status(Protocol::Http, fault.code))
+        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let json = HeaderValue::from_static("application/json");
+    reply.headers_mut().insert(header::CONTENT_TYPE, json);
+    reply
+}

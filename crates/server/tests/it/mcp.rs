@@ -1,0 +1,126 @@
+//! Tools of assistants: what a client without an SDK sees, the limits of the face, and pages of other sites.
+
+use serde_json::{Value, json};
+
+use crate::bed::{Answer, Server, Setup};
+
+const TURN: &str = "name = 'turn'\ntitle = 'Turns'\ncommand = './turn [in file text:raw] > [out file turned:raw]'\n";
+const HOLD: &str = "name = 'hold'\ncommand = './hold [in val name:string] > [out file said:raw]'";
+
+fn setup() -> Setup {
+    let wait = "until [ -e \"$(dirname \"$0\")/$1\" ]; do sleep 0.02; done; echo held";
+    Setup::new().with("turn", TURN, "rev \"$1\"").with("hold", HOLD, wait)
+}
+
+fn ask(server: &Server, method: &str, params: &Value, more: &str) -> Answer {
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }).to_string();
+    let fields = format!(
+        "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2025-11-25\r\n{more}"
+    );
+    server.exchange("POST", "/mcp", &fields, body.as_bytes())
+}
+
+fn result(answer: &Answer) -> Value {
+    let told: Value =
+        serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+    assert_eq!((answer.status, &told["id"]), (200, &json!(7)), "{told}");
+    told["result"].clone()
+}
+
+fn call(server: &Server, tool: &str, arguments: &Value) -> Value {
+    result(&ask(server, "tools/call", &json!({ "name": tool, "arguments": arguments }), ""))
+}
+
+#[test]
+fn a_tool_is_called_as_json_rpc_over_http() {
+    let server = setup().serve();
+    let tools = result(&ask(&server, "tools/list", &json!({}), ""));
+    let names: Vec<&str> =
+        tools["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["job_status", "job_results", "job_log", "job_cancel", "hold", "turn"]);
+    let answer = call(&server, "turn", &json!({ "text": "abc" }));
+    assert_eq!(answer["structuredContent"]["outputs"]["turned"]["text"], "cba\n", "{answer}");
+    let answer = call(&server, "turn", &json!({}));
+    assert_eq!(answer["isError"], true, "{answer}");
+    assert!(
+        answer["content"][0]["text"].as_str().unwrap().starts_with("MissingParameter"),
+        "{answer}"
+    );
+    assert_eq!(server.get("/mcp").status, 405);
+}
+
+#[test]
+fn what_is_larger_than_an_answer_holds_is_told_by_its_address() {
+    let mut setup = setup();
+    setup.limits.faces.mcp_inline_size = 4;
+    setup.limits.faces.mcp_read_size = 6;
+    let server = setup.serve();
+    let told = call(&server, "turn", &json!({ "text": "12345" }));
+    let turned = &told["structuredContent"]["outputs"]["turned"];
+    assert!(turned["href"].as_str().unwrap().contains("/data/"), "{told}");
+    assert_eq!((&turned["text"], &turned["size"]), (&Value::Null, &json!(6)), "{told}");
+    let link = &told["content"][1];
+    assert_eq!((&link["type"], &link["uri"]), (&json!("resource_link"), &turned["uri"]), "{told}");
+    let read = result(&ask(&server, "resources/read", &json!({ "uri": turned["uri"] }), ""));
+    assert_eq!(read["contents"][0]["text"], "54321\n", "{read}");
+    let told = call(&server, "turn", &json!({ "text": "123456" }));
+    let uri = &told["structuredContent"]["outputs"]["turned"]["uri"];
+    let answer = ask(&server, "resources/read", &json!({ "uri": uri }), "");
+    assert!(
+        answer.text().contains("mcp_read_size") || answer.text().contains("more than the 6 bytes"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_message_beyond_mcp_size_is_refused_with_the_limit() {
+    let mut setup = setup();
+    setup.limits.faces.mcp_size = 1000;
+    let server = setup.serve();
+    let answer = ask(
+        &server,
+        "tools/call",
+        &json!({ "name": "turn", "arguments": { "text": "a".repeat(1000) } }),
+        "",
+    );
+    let told: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((answer.status, &told["error"]["data"]["limit"]["name"]), (413, &json!("mcp_size")));
+    assert!(told["error"]["message"].as_str().unwrap().contains("/data/"), "{told}");
+}
+
+#[test]
+fn a_call_that_takes_longer_than_mcp_wait_is_answered_with_its_job() {
+    let mut setup = setup();
+    setup.limits.faces.mcp_wait = std::time::Duration::from_millis(100);
+    let server = setup.serve();
+    let told = call(&server, "hold", &json!({ "name": "never" }));
+    let job = &told["structuredContent"]["job"];
+    assert_eq!(
+        (&job["ended"], &told["structuredContent"]["outputs"]),
+        (&json!(false), &Value::Null),
+        "{told}"
+    );
+    let ended = call(&server, "job_cancel", &json!({ "job": job["job"] }));
+    assert_ne!(ended["isError"], json!(true), "{ended}");
+}
+
+#[test]
+fn pages_of_other_sites_may_not_call_tools() {
+    let server = setup().serve();
+    let answer = ask(&server, "tools/list", &json!({}), "Origin: http://evil.example\r\n");
+    assert_eq!(answer.status, 403, "{answer:?}");
+    for body in [
+        "",
+        "{",
+        "[]",
+        "[[[[",
+        "{\"jsonrpc\":\"2.0\"}",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}",
+    ] {
+        let fields =
+            "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+        let answer = server.exchange("POST", "/mcp", fields, body.as_bytes());
+        assert!((400..500).contains(&answer.status), "{body}: {answer:?}");
+    }
+}
