@@ -49,6 +49,7 @@ pub(crate) fn answer(done: Result<CallToolResult, Fault>) -> CallToolResult {
 }
 
 /// The fault of an error of whoever called.
+#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
 pub(crate) fn fault_of(error: CallError) -> Fault {
     match error.fault() {
         Some(fault) => fault.clone(),

@@ -206,9 +206,3 @@ pub(crate) fn of_jobs() -> Vec<Tool> {
         ),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-
-    use super::*;
-}

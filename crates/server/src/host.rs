@@ -136,6 +136,7 @@ impl Host {
             gate: slots(settings.functions_running),
             streams: slots(settings.streams_running),
             worker,
+            public_path: path_of(&settings.public_url).to_owned(),
             settings,
             spool,
             memory,
@@ -153,6 +154,7 @@ impl Host {
     pub fn successor(&self, settings: Settings, providers: Vec<Box<dyn Provider>>) -> Self {
         Self {
             services: entries(&settings, self.place, providers),
+            public_path: path_of(&settings.public_url).to_owned(),
             settings,
             engine: self.engine.clone(),
             data: Arc::clone(&self.data),

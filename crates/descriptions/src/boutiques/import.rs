@@ -299,7 +299,7 @@ fn surroundings(descriptor: &Map<String, Value>, service: &mut ServiceFile, gaps
         let meaning = code.get("description").and_then(lexical);
         match (number.filter(|number| (1..=255).contains(number)), meaning) {
             (Some(number), Some(meaning)) => {
-                drop(service.meanings.insert(number, one_line(&meaning)))
+                drop(service.meanings.insert(number, one_line(&meaning)));
             }
             _ => gaps.noted("error-codes", "a code is a number from 1 to 255"),
         }

@@ -94,7 +94,7 @@ pub(super) fn read(
     }
     let mut by_itself = false;
     for output in outputs.iter().filter(|output| !taken.contains(&&*output.id)) {
-        by_itself |= output.binding().is_none_or(|binding| binding.is_empty());
+        by_itself |= output.binding().is_none_or(serde_json::Map::is_empty);
         collected(output, inputs, service, gaps);
     }
     by_itself |= tool.get("stdout").and_then(Value::as_str) == Some(OBJECT);
@@ -143,7 +143,7 @@ fn collected(
             "secondaryFiles" => gaps.lost(format!("{field}.{key}"), "a file goes alone"),
             "format" | "streamable" => gaps.noted(format!("{field}.{key}"), "not checked"),
             other if other.contains(':') => {
-                gaps.noted(format!("{field}.{other}"), "for other tools")
+                gaps.noted(format!("{field}.{other}"), "for other tools");
             }
             other => gaps.lost(format!("{field}.{other}"), "not known here"),
         }

@@ -139,7 +139,7 @@ pub fn sample(payload: &Payload, layout: &ArrayLayout, budget: u64) -> io::Resul
     let Some(count) = layout.count() else { return Err(io::ErrorKind::InvalidData.into()) };
     let view = if count == 0 {
         SampleView::Nothing
-    } else if layout.shape.iter().any(|length| *length == count) || layout.shape.is_empty() {
+    } else if layout.shape.contains(&count) || layout.shape.is_empty() {
         // One axis, or the others have one place each.
         SampleView::Curve(reader.curve(count, budget, &mut statistics)?)
     } else if let [.., rows, columns] = layout.shape[..] {
@@ -256,9 +256,8 @@ impl NumberReader<'_> {
             for line in 0..lines {
                 let keep = next.next_if(|(_, wanted)| **wanted == line).map(|(place, _)| place);
                 self.line(first + line * line_stride, length, within, &mut |at, number| {
-                    match (keep, at) {
-                        (Some(line), Some(at)) => values[place(line, at)] = number,
-                        _ => {}
+                    if let (Some(line), Some(at)) = (keep, at) {
+                        values[place(line, at)] = number;
                     }
                     statistics.add(number);
                 })?;

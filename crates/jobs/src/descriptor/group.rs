@@ -73,7 +73,7 @@ fn check_members(
             report
                 .error(entry.0.span.clone(), format!("the input `{name}` is never left out"))
                 .hint(format!("write `optional = true` in [input.{name}]"));
-        } else if input.parameter.default.is_some() && !(off && !input.flag.is_empty()) {
+        } else if input.parameter.default.is_some() && (!off || input.flag.is_empty()) {
             report
                 .error(entry.0.span.clone(), format!("the input `{name}` has a `default`"))
                 .hint("what is never absent excludes nothing: leave the `default` out");

@@ -3,7 +3,7 @@
 use fishplate_contract::{Fault, FaultCode, JobId, LogPage, Principal};
 
 use super::Engine;
-
+use crate::store::JobRecord;
 use crate::workspace::{self, OutputStream};
 
 /// Bytes that one page has at most.

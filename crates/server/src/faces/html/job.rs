@@ -96,7 +96,7 @@ pub(super) fn state(report: &JobReport) -> String {
 /// How long a job goes on if it goes on as it has; nothing, before there is something to go by.
 fn left(report: &JobReport, now: Timestamp) -> Option<Duration> {
     let (share, started) = (report.progress?, report.started?);
-    (share >= 0.01 && share < 1.0).then(|| now.since(started).mul_f64((1.0 - share) / share))
+    (0.01..1.0).contains(&share).then(|| now.since(started).mul_f64((1.0 - share) / share))
 }
 
 fn rounded(of: Duration) -> String {

@@ -325,7 +325,7 @@ impl Form<'_> {
             }
             match &parameter.data_type {
                 DataType::Raw | DataType::Xml | DataType::Dir => {
-                    files(parameter, &values, &mut arguments)
+                    files(parameter, &values, &mut arguments);
                 }
                 DataType::Array(of) => self.arrays(parameter, of, &values, &mut arguments).await?,
                 _ => scalars(parameter, &values, &mut arguments)?,

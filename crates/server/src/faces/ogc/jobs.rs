@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, CallOptions, Fault, FaultCode, JobId, JobReport, JobState, KillResult, LogPage, Principal, Verb,
+    Argument, CallOptions, Fault, FaultCode, JobId, JobReport, JobState, KillResult, LogPage,
+    Principal, Verb,
 };
 use fishplate_jobs::engine::{OwnJob, no_such_job};
 use serde_json::{Value, json};

@@ -12,11 +12,11 @@ use hyper::body::Body;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 
+use super::callback::Subscriber;
 use super::given::GivenInputs;
 use super::handle::{answer_with, ask};
 use super::links::{self, Link, address};
 use super::process::Process;
-use super::callback::Subscriber;
 use super::query::{Query, prefers_page};
 use super::{execute, jobs, results};
 use crate::dispatch::request::Reply;

@@ -33,12 +33,14 @@ pub(super) fn heat_map(
         true => COLOURS / 2,
         false => NONFINITE,
     };
-    picture(width, values.iter().map(index).collect())
+    let pixels: Vec<u8> = values.iter().map(index).collect();
+    picture(width, &pixels)
 }
 
 /// The scale itself, from left to right.
 pub(super) fn scale() -> Option<Picture> {
-    picture(usize::from(COLOURS), (0..COLOURS).collect())
+    let pixels: Vec<u8> = (0..COLOURS).collect();
+    picture(usize::from(COLOURS), &pixels)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to COLOURS - 1")]
@@ -47,7 +49,7 @@ fn shade(share: f64) -> u8 {
 }
 
 /// A picture of as many rows as there are pixels for.
-fn picture(width: usize, pixels: Vec<u8>) -> Option<Picture> {
+fn picture(width: usize, pixels: &[u8]) -> Option<Picture> {
     let height = pixels.len().checked_div(width)?;
     let mut file = Vec::new();
     let (columns, rows) = (u32::try_from(width).ok()?, u32::try_from(height).ok()?);
@@ -56,7 +58,7 @@ fn picture(width: usize, pixels: Vec<u8>) -> Option<Picture> {
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_palette(palette());
     let mut writer = encoder.write_header().ok()?;
-    writer.write_image_data(&pixels).ok()?;
+    writer.write_image_data(pixels).ok()?;
     writer.finish().ok()?;
     let url = format!("data:image/png;base64,{}", STANDARD.encode_to_string(&file));
     Some(Picture { width, height, url })
