@@ -94,7 +94,7 @@ pub(super) fn read(
     }
     let mut by_itself = false;
     for output in outputs.iter().filter(|output| !taken.contains(&&*output.id)) {
-        by_itself |= output.binding().is_none_or(serde_json::Map::is_empty);
+        by_itself |= output.binding().is_none_or(Map::is_empty);
         collected(output, inputs, service, gaps);
     }
     by_itself |= tool.get("stdout").and_then(Value::as_str) == Some(OBJECT);
