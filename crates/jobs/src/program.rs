@@ -161,6 +161,8 @@ impl Program {
             .program_of(index)
             .inspect_err(|missing| tracing::warn!(%missing, operation, "a call can't be run"))
             .map_err(|missing| Fault::new(FaultCode::ProgramMissing, missing.told()))?;
+        let staged = [self.description.staged.clone(), filled.staged].concat();
+        outputs::reject_staged(invocation, &filled.outputs, &staged)?;
         let (program, arguments) = self.command(path, invocation, filled.arguments);
         command_line::check_all(&program, &arguments, self.environment_size)
             .map_err(|fault| Fault { parameter: filled.longest, ..fault })?;
@@ -175,7 +177,7 @@ impl Program {
             stdout: filled.stdout,
             stderr: filled.stderr,
             inputs: filled.inputs,
-            staged: [self.description.staged.clone(), filled.staged].concat(),
+            staged,
             outputs: filled.outputs,
             dimensions: filled.dimensions,
             success: invocation.success.clone(),

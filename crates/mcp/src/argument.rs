@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use base64_simd::forgiving_decode_to_vec;
 use bytes::Bytes;
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
     Argument, Array, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value as Given,
 };
@@ -32,6 +33,12 @@ pub(crate) fn read(
             Value::Array(several) if parameter.repeated => several,
             one => vec![one],
         };
+        let most = DEFAULTS.children;
+        if values.len() > most {
+            let what = format!("input {name} has more than {most} values (limit children)");
+            let fault = Fault::new(FaultCode::MessageTooLarge, what).limit("children", most);
+            return Err(fault.parameter(&name));
+        }
         for value in values {
             arguments.push(Argument::new(&*parameter.name, one(parameter, value, directory)?));
         }

@@ -112,7 +112,8 @@ impl Handler {
             let Some(call) = service.verb(Verb::Call, &of.operation) else { continue };
             result.tools.push(tool::of(name, &service, call, paths));
         }
-        result.next_cursor = (from + PAGE < named.len()).then(|| (from + PAGE).to_string());
+        let next = from.saturating_add(PAGE);
+        result.next_cursor = (next < named.len()).then(|| next.to_string());
         result
     }
 

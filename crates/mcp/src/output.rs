@@ -25,6 +25,13 @@ pub(crate) struct Bounds {
     pub(crate) read: u64,
 }
 
+impl Bounds {
+    /// Of all outputs in one answer together.
+    fn all(self) -> u64 {
+        4 * self.read.max(self.inline)
+    }
+}
+
 /// What an answer tells of outputs.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
@@ -36,16 +43,19 @@ pub(crate) struct Content {
 
 /// The names of outputs that are here and that an answer does not hold.
 pub(crate) fn too_large(known: &[Parameter], outputs: &[Argument], bounds: Bounds) -> Vec<String> {
-    let mut names = Vec::new();
+    let (mut names, mut left) = (Vec::new(), bounds.all());
     for output in outputs {
         let parameter = known.iter().find(|parameter| parameter.name == output.name);
         let (Some(parameter), Some(payload)) = (parameter, output.value.payload()) else {
             continue;
         };
-        let is_here = !matches!(payload, Payload::Reference(_));
-        let fits = payload.len().is_some_and(|len| len <= bound(parameter, bounds));
-        if is_here && !fits && !names.contains(&output.name) {
-            names.push(output.name.clone());
+        if matches!(payload, Payload::Reference(_)) {
+            continue;
+        }
+        match payload.len().filter(|len| *len <= bound(parameter, bounds).min(left)) {
+            Some(len) => left -= len,
+            None if !names.contains(&output.name) => names.push(output.name.clone()),
+            None => {}
         }
     }
     names

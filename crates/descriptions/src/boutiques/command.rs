@@ -94,13 +94,10 @@ fn index_of(c: char) -> Option<usize> {
     (index < MOST).then_some(index)
 }
 
+/// Whether a shell would do something with a word, which is here without one. (One that was quoted is not told apart.)
 fn needs_shell(word: &str) -> bool {
-    let glued = word.ends_with(';') || word.starts_with('>') && word.len() > 1;
-    OPERATORS.contains(&word)
-        || glued
-        || word.contains("$(")
-        || word.contains('`')
-        || word.contains("${")
+    StandardStream::from_operator(word).is_none()
+        && (OPERATORS.contains(&word) || word.contains(['|', '&', ';', '<', '>', '`', '$']))
 }
 
 fn parts(word: &str) -> Vec<Part> {

@@ -64,6 +64,18 @@ pub(super) fn read(
     if program.is_none_or(|program| program.starts_with('-')) {
         gaps.fatal("baseCommand", "no program: it is the image's, or an input's");
     }
+    let is_operator = |item: &CommandItem| match item {
+        CommandItem::Word(word) => {
+            word.as_literal().is_some_and(|text| StandardStream::from_operator(text).is_some())
+        }
+        CommandItem::Redirect(..) => false,
+    };
+    if words.iter().any(is_operator) {
+        gaps.fatal(
+            "arguments",
+            "a word `<`, `>` or `2>` would be a redirection here: put it into a script",
+        );
+    }
     service.template = Template { items: words };
     if let Some(stdin) = tool.get("stdin").and_then(Value::as_str) {
         standard_input(stdin, inputs, service, gaps);

@@ -34,10 +34,14 @@ pub(super) fn read(value: Option<&Value>) -> (CwlType, bool) {
 }
 
 fn named(name: &str) -> (CwlType, bool) {
-    if let Some(name) = name.strip_suffix('?') {
-        return (named(name).0, true);
+    let stripped = name.trim_end_matches('?');
+    if stripped.len() < name.len() {
+        return (named(stripped).0, true);
     }
     if let Some(item) = name.strip_suffix("[]") {
+        if item.ends_with(['?', ']']) {
+            return (CwlType::Other("a list of lists, or with holes".to_owned()), false);
+        }
         return (array(named(item).0, None), false);
     }
     let one = |data_type| CwlType::One(data_type);
@@ -92,12 +96,15 @@ fn schema_of(schema: &Map<String, Value>) -> CwlType {
         }
         Some("enum") => {
             let symbols = schema.get("symbols").and_then(Value::as_array).into_iter().flatten();
-            CwlType::Enum(
-                symbols.filter_map(Value::as_str).map(|it| local(it).to_owned()).collect(),
-            )
+            CwlType::Enum(symbols.filter_map(Value::as_str).map(symbol).collect())
         }
         Some("record") => CwlType::Other("a record".to_owned()),
         Some(name) => named(name).0,
         None => CwlType::Other("it has no type".to_owned()),
     }
+}
+
+/// A symbol of an enumeration: it may be an IRI, of which it is what stands behind the last slash of the fragment.
+fn symbol(name: &str) -> String {
+    name.rsplit_once('#').map_or(name, |(_, fragment)| local(fragment)).to_owned()
 }

@@ -33,14 +33,15 @@ fn the_public_url_decides_every_address() {
         assert_eq!(wsdl.status, 200);
         assert_eq!(wsdl.body.matches(&format!("location=\"{url}\"")).count(), 2, "{}", wsdl.body);
         let page = get(&server, path);
-        assert!(page.body.contains(&format!("href=\"{url}?wsdl\"")), "{}", page.body);
+        assert!(page.body.contains(&format!(">{url}?wsdl<")), "{}", page.body);
         assert!(page.body.contains(&format!("fishplate call {url} ")), "{}", page.body);
         for body in [&wsdl.body, &page.body] {
             assert!(!body.contains(&local) && !body.contains("127.0.0.1"), "{body}");
         }
     }
     let index = get(&server, "/");
-    assert!(index.body.contains(&url) && !index.body.contains(&local), "{}", index.body);
+    let path = "href=\"/services/test\"";
+    assert!(index.body.contains(path) && !index.body.contains(&local), "{}", index.body);
 }
 
 #[test]
@@ -78,19 +79,20 @@ fn the_commands_on_the_page_of_a_service_with_arrays_work() {
          [out file count:int]\"\n[input.n]\nmin = 2\n",
     );
     let page = get(&server, "/test");
-    let block = |begin: &str| {
-        let from = page.body.find(begin).unwrap();
+    let block = |language: &str, begin: &str| {
+        let block = page.body.find(&format!("data-example=\"{language}\"")).unwrap();
+        let from = block + page.body[block..].find(begin).unwrap();
         let text = &page.body[from..from + page.body[from..].find("</pre>").unwrap()];
         let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
         text.replace("&#39;", "'").replace("&amp;", "&")
     };
-    let call = block("fishplate call ");
+    let call = block("cli", "fishplate call ");
     let words = shell_words::split(&call).unwrap();
     let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
     let user = User::new();
     user.succeed(&words);
     assert_eq!(user.read("count"), b"6\n", "{call}");
-    let curl = block("curl -s");
+    let curl = block("soap", "curl -s");
     let said = std::process::Command::new("sh").args(["-c", &curl]).output().unwrap();
     let reply = String::from_utf8(said.stdout).unwrap();
     assert!(reply.contains(">6</"), "{curl}\n{reply}");

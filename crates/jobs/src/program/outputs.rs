@@ -1,12 +1,15 @@
 //! What to collect of a call: the operation's outputs, those that are named after an input's value under that
 //! name.
 
+use std::path::Path;
+
 use fishplate_contract::{Fault, FaultCode};
+use globset::GlobBuilder;
 
 use super::fill::AcceptedValue;
 use crate::descriptor::{Invocation, Output};
 use crate::output_name::{NamePart, parts};
-use crate::plan::{OutputRule, OutputSource};
+use crate::plan::{OutputRule, OutputSource, StagedFile};
 use crate::template::reject_file_name;
 
 /// The rules of a call with these values, in the order of the inputs. An output that is named after an input
@@ -63,7 +66,7 @@ fn source(
             return Ok(None);
         };
         plain.push_str(value);
-        written.push_str(&if is_glob { globset::escape(value) } else { value.clone() });
+        written.push_str(&if is_glob { escaped(value) } else { value.clone() });
     }
     if let Some(right) = reject_file_name(&plain) {
         let name = output.references.first().map_or("", String::as_str);
@@ -77,4 +80,69 @@ fn source(
         false => OutputSource::Path(written),
         true => OutputSource::Glob(written),
     }))
+}
+
+/// A value as a part of a pattern that means itself alone, also within braces.
+fn escaped(value: &str) -> String {
+    let mut safe = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '?' | '*' | '[' | ']' | '{' | '}' | ',' | '\\' => safe.extend(['[', c, ']']),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// No output that is named after an input is a file that the service's owner put there.
+///
+/// # Errors
+/// `InvalidValue`
+pub(super) fn reject_staged(
+    invocation: &Invocation,
+    rules: &[OutputRule],
+    staged: &[StagedFile],
+) -> Result<(), Fault> {
+    for rule in rules {
+        let output = invocation.outputs.iter().find(|output| output.parameter.name == rule.name);
+        let Some(name) = output.and_then(|output| output.references.first()) else { continue };
+        let takes = |to: &str| match &rule.source {
+            OutputSource::Path(path) => {
+                let (path, to) = (Path::new(path), Path::new(to));
+                path.starts_with(to) || to.starts_with(path)
+            }
+            OutputSource::Glob(pattern) => {
+                let pattern = GlobBuilder::new(pattern).literal_separator(true).build();
+                pattern.is_ok_and(|pattern| {
+                    let pattern = pattern.compile_matcher();
+                    Path::new(to).ancestors().any(|part| pattern.is_match(part))
+                })
+            }
+        };
+        if staged.iter().any(|file| takes(&file.to)) {
+            let what = format!(
+                "parameter {name} names the output {}, and a file of the service has that name: take another",
+                rule.name
+            );
+            return Err(Fault::new(FaultCode::InvalidValue, what).parameter(name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_in_a_pattern_means_itself() {
+        for value in ["a*", "a?b", "[x]", "{a,b}", "a\\", "a,b", "plain"] {
+            for pattern in [escaped(value), format!("{{{},other}}", escaped(value))] {
+                let glob = GlobBuilder::new(&pattern).literal_separator(true).build().unwrap();
+                let glob = glob.compile_matcher();
+                assert!(glob.is_match(value), "{pattern}");
+                assert!(!glob.is_match("ab") && !glob.is_match("a"), "{pattern}");
+            }
+        }
+    }
 }

@@ -42,6 +42,13 @@ impl FillValues<'_> {
             ListForm::Joined(separator) => {
                 reject_separator(input, separator, &texts)?;
                 let joined = texts.join(separator);
+                if texts[0].trim_start().is_empty() && joined.trim_start().starts_with('-') {
+                    let name = &input.parameter.name;
+                    let what = format!(
+                        "the first value of parameter {name} is empty, so that the program would take the list for an option"
+                    );
+                    return Err(Fault::new(FaultCode::InvalidValue, what).parameter(name));
+                }
                 let text = one_word(word, |_| Some(Cow::Borrowed(joined.as_str())))?;
                 Ok(text.map_or(Vec::new(), |text| prefixed(input, text)))
             }

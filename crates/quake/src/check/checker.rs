@@ -58,9 +58,10 @@ pub(crate) struct Checker {
 
 impl Drop for Checker {
     fn drop(&mut self) {
-        // Its thread may wait for an answer. Its number is its own until it is waited for.
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Ok(None), Ok(group)) = (child.try_wait(), i32::try_from(child.id())) {
+        // Its thread may wait for an answer, of it or of what it has left. Its number is its own until it is waited for,
+        // which is later.
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(group) = i32::try_from(child.id()) {
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
     }

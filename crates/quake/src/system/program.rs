@@ -115,6 +115,12 @@ impl Program<'_> {
             Ok(Ok(Err(why))) => return Err(ProgramError::NotStarted { program, why }),
             Ok(Ok(Ok(status))) => status,
         };
+        // It may have passed its limit since it was last looked at.
+        if let Some((path, most)) = self.output
+            && std::fs::metadata(path).is_ok_and(|file| file.len() > most)
+        {
+            return Err(ProgramError::TooMuch { program, most, limit });
+        }
         if status.success() {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use super::jobs::time;
 use super::page::Page;
 use super::{escaped, upload};
 use crate::data::blocking;
-use crate::dispatch::authorise::{Access, Action};
+use crate::dispatch::authorise::{Access, Action, is_within};
 use crate::faces::ogc::OGC;
 use crate::faces::quota::{QUOTA, TOLD, room_again};
 use crate::host::Host;
@@ -36,13 +36,11 @@ pub(crate) async fn page(host: &Host, caller: &Principal) -> Result<String, Faul
         ),
         name => writeln!(body, "<h1>Account of {}</h1>", escaped(name)),
     };
-    let (limits, usage) = host.engine.quotas_of(caller).await?;
-    quotas(&mut body, &limits, &usage);
-    let _ = writeln!(
-        body,
-        "<p><a href=\"{base}/{OGC}/jobs\">Jobs</a>, <a href=\"{base}/\">services</a>, \
-         <a href=\"{base}/{QUOTA}\">the same in JSON</a></p>"
-    );
+    if is_within(caller, QUOTA).is_ok() {
+        let (limits, usage) = host.engine.quotas_of(caller).await?;
+        quotas(&mut body, &limits, &usage);
+        let _ = writeln!(body, "<p><a href=\"{base}/{QUOTA}\">The same in JSON</a></p>");
+    }
     data(&mut body, host, caller).await?;
     sessions(&mut body, host, caller).await?;
     let _ = writeln!(

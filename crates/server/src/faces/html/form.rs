@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use fishplate_contract::{DataType, Fault, Operation, Parameter, Principal, Verb};
+use fishplate_contract::{DataType, Fault, FaultCode, Operation, Parameter, Principal, Verb};
 
 use super::{about, escaped, type_of};
 use crate::dispatch::authorise::{Access, Action};
@@ -100,9 +100,13 @@ fn wrong(body: &mut String, operation: &Operation, filled: Filled<'_>) {
     let limit = fault.limit.as_ref().map_or_else(String::new, |limit| {
         format!(" (limit {}: {})", escaped(&limit.name), escaped(&limit.value))
     });
+    let said = match fault.code {
+        FaultCode::ProgramFailed | FaultCode::JobKilled | FaultCode::LimitExceeded => "It failed.",
+        _ => "Nothing was run.",
+    };
     let _ = writeln!(
         body,
-        "<p class=\"alert\" role=\"alert\"><b>Nothing was run.</b> {}{limit}.{place}</p>",
+        "<p class=\"alert\" role=\"alert\"><b>{said}</b> {}{limit}.{place}</p>",
         escaped(fault.message.trim_end_matches('.')),
     );
 }

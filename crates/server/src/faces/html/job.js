@@ -41,7 +41,7 @@ function start() {
   source.addEventListener("end", () => {
     stop();
     // The page of an ended job has its results.
-    location.replace(location.href);
+    location.reload();
   });
   source.addEventListener("error", () => {
     say("The server does not answer, or not now. It is asked again.");

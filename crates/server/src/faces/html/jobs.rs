@@ -55,6 +55,9 @@ fn form(body: &mut String, host: &Host, caller: &Principal, chosen: &dyn Fn(&str
     let mut processes = option("", "all", &process);
     for entry in host.services_for(caller).filter(|entry| !entry.is_built_in()) {
         let service = entry.service();
+        if !caller.is_for(&service.name) {
+            continue;
+        }
         for operation in &service.operations {
             let id = ProcessId { service: &service.name, operation: &operation.name }.to_string();
             processes.push_str(&option(&id, &id, &process));

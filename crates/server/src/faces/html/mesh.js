@@ -125,6 +125,7 @@
     numbers(count, type) {
       const [size, get] = LEGACY[type.toLowerCase()] ?? [];
       if (!size) throw new Error(`numbers of type ${type} are not read`);
+      if (!(count <= this.bytes.length)) throw new Error("the file is cut short");
       const result = new Float64Array(count);
       if (this.binary) {
         if (this.at + count * size > this.bytes.length) throw new Error("the file is cut short");
@@ -147,6 +148,7 @@
         return cellsOf(connectivity, offsets.slice(1));
       }
       this.at = from;
+      if (!(first <= second)) throw new Error("its cells are cut short");
       const all = this.numbers(second, "int");
       const cells = [];
       for (let at = 0; cells.length < first; at += all[at] + 1) {
@@ -169,9 +171,9 @@
           switch (words[0].toUpperCase()) {
             case "POINTS": mesh.points = Float32Array.from(this.numbers(3 * first, words[2])); break;
             case "CELLS": mesh.cells = this.cells(first, second); break;
-            case "POLYGONS": mesh.cells.push(...this.cells(first, second)); break;
+            case "POLYGONS": for (const cell of this.cells(first, second)) mesh.cells.push(cell); break;
             case "TRIANGLE_STRIPS":
-              mesh.cells.push(...this.cells(first, second).map((cell) => ({ ...cell, type: 6 })));
+              for (const cell of this.cells(first, second)) mesh.cells.push({ ...cell, type: 6 });
               break;
             case "LINES": case "VERTICES": this.cells(first, second); break;
             case "CELL_TYPES": this.numbers(first, "int").forEach((type, at) => mesh.cells[at] && (mesh.cells[at].type = type)); break;

@@ -9,6 +9,7 @@ mod kind;
 mod picture;
 mod text;
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -41,6 +42,12 @@ const MEMBERS: usize = 200;
 /// Values of one output that are shown; of more, the first.
 const VALUES: usize = 100;
 
+/// Values as large as `preview_size` that one page looks at.
+const VALUES_READ: u64 = 4;
+
+/// Bytes of a page above which it shows no more values; all can be had at their addresses.
+const PAGE_SIZE: usize = 4 << 20;
+
 /// The results of a job of the caller, as a part of a page.
 ///
 /// # Errors
@@ -60,6 +67,7 @@ pub(crate) async fn results(
         script: beside(host, "mesh.js"),
         size: host.settings.preview_size,
         fetch: host.settings.preview_fetch,
+        left: Cell::new(host.settings.preview_size.saturating_mul(VALUES_READ)),
     };
     let made = blocking(move || Ok::<_, Fault>(preview.fragment(&known, &outputs))).await;
     drop(memory);
@@ -76,6 +84,8 @@ struct Preview {
     size: u64,
     /// `preview_fetch`.
     fetch: u64,
+    /// Bytes that may be looked at for the rest of the page.
+    left: Cell<u64>,
 }
 
 /// One value of an output, that is no scalar.
@@ -121,6 +131,9 @@ impl Preview {
         for parameter in known {
             for output in outputs.iter().filter(|output| output.name == parameter.name) {
                 let Value::Text(text) = &output.value else { continue };
+                if rows.len() > PAGE_SIZE {
+                    break;
+                }
                 let unit = match parameter.unit.as_str() {
                     "" => String::new(),
                     unit => format!(" <small>{}</small>", escaped(unit)),
@@ -212,7 +225,21 @@ impl Preview {
         is_mesh
     }
 
+    /// Whether so much of a value may be looked at; it is told if not.
+    fn may_read(&self, body: &mut String, len: u64) -> bool {
+        let left = self.left.get().checked_sub(len.min(self.size));
+        if let Some(left) = left {
+            self.left.set(left);
+        } else {
+            body.push_str("<p>It is not shown: this page shows enough already.</p>\n");
+        }
+        left.is_some()
+    }
+
     fn shown(&self, body: &mut String, file: &ShownFile<'_>, len: u64) -> io::Result<bool> {
+        if body.len() > PAGE_SIZE || !self.may_read(body, len) {
+            return Ok(false);
+        }
         if let Some(array) = file.array {
             let layout = ArrayLayout::plain(array.element, &array.shape);
             array::figure(body, file, &layout, self.size)?;

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use fishplate_contract::Principal;
 
 use super::escaped;
-use crate::dispatch::authorise::{Access, Action, DATA};
+use crate::dispatch::authorise::{Access, Action, DATA, is_within};
 use crate::host::Host;
 
 /// Whether somebody may put data here.
 pub(super) fn is_allowed(host: &Host, caller: &Principal) -> bool {
     let action = Action::Upload;
     let access = Access { principal: caller, service: DATA, operation: "", action };
-    host.authoriser.authorise(&access).is_ok()
+    is_within(caller, DATA).is_ok() && host.authoriser.authorise(&access).is_ok()
 }
 
 /// How it is put here.

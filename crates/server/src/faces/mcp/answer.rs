@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, Principal};
@@ -11,6 +12,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::services::HostServices;
 use crate::faces::whole_body;
@@ -23,6 +25,9 @@ use crate::status::{Protocol, status};
 /// What a message may hold in memory while it is read, as a multiple of its length: two bytes of a list of numbers become two
 /// nodes of a tree, of 32 bytes each, one while it is not known yet what is asked for.
 const GROWTH: u64 = 64;
+
+/// A message that was not answered by then is not read any more.
+const PARSED: Duration = Duration::from_secs(1);
 
 /// The error of JSON-RPC for a message that is not taken.
 const INVALID_REQUEST: i32 = -32600;
@@ -41,10 +46,19 @@ where
     let mut memory = MemoryReservation::default();
     let mut reply = match read(host, &asked, &mut body, &mut memory).await {
         Ok(message) => {
+            let held = (message.len() as u64).saturating_mul(2);
             let services = HostServices { host: Arc::clone(host), caller: caller.clone() };
             let handler = Handler::new(Arc::new(services), None, settings(host));
             let request = Request::from_parts(asked, message);
-            transport::respond(handler, request).await.map(HttpBody::of_mcp)
+            let mut answering = Box::pin(transport::respond(handler, request));
+            let reply = if let Ok(reply) = timeout(PARSED, &mut answering).await {
+                reply
+            } else {
+                // It waits for its job: its tree is gone, its arguments stay.
+                memory.shrink(held);
+                answering.await
+            };
+            reply.map(HttpBody::of_mcp)
         }
         Err(fault) => refused(&fault),
     };

@@ -20,6 +20,7 @@ use http_body_util::BodyExt as _;
 use hyper::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::execute::{ResponseForm, ResultsChoice};
 use super::handle;
@@ -39,6 +40,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const TOLD_AT_ONCE: usize = 32;
 
 /// How long it is left alone to tell what could not be told.
+/// One try takes so long at most: nobody's subscriber keeps others' from being told.
+const TRY: Duration = Duration::from_secs(60);
+
 const SHORTEST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
@@ -143,7 +147,9 @@ fn names(host: &Host) -> Vec<String> {
 /// Tells it once, or lets it rest for as long again as it waits already.
 async fn tell(host: &Host, due: &DueNotice) {
     let told = tokio::select! {
-        told = told(host, due) => told,
+        told = timeout(TRY, told(host, due)) => told.unwrap_or_else(|_| {
+            Err(Fault::new(FaultCode::TransferFailed, "the subscriber takes too long to answer"))
+        }),
         () = host.engine.keep_notice(due) => return,
     };
     let Err(fault) = told else { return host.engine.settle_notice(due).await };
@@ -169,7 +175,12 @@ async fn tell(host: &Host, due: &DueNotice) {
 async fn told(host: &Host, due: &DueNotice) -> Result<(), Fault> {
     let owner = &due.owner;
     let found = CallersJob::find(host, owner, &due.job.to_string()).await?;
-    let note = ResultsChoice::of_note(found.job.note.as_deref());
+    // Of a job with something to tell there always is a note: without it, its record could not be read.
+    let Some(note) = found.job.note.as_deref() else {
+        let what = "the job's record can't be read, which says who is to be told";
+        return Err(Fault::new(FaultCode::Internal, what).job(due.job));
+    };
+    let note = ResultsChoice::of_note(Some(note));
     let Some(subscriber) = &note.subscriber else { return Ok(()) };
     let (mut status, links) = found.status().await?;
     let is = |code: &str| status["status"] == code;

@@ -328,7 +328,7 @@ impl Form<'_> {
                     files(parameter, &values, &mut arguments);
                 }
                 DataType::Array(of) => self.arrays(parameter, of, &values, &mut arguments).await?,
-                _ => scalars(parameter, &values, &mut arguments)?,
+                _ => scalars(parameter, &values, self.host.settings.wire.children, &mut arguments)?,
             }
         }
         let names =
@@ -511,10 +511,12 @@ fn files(parameter: &Parameter, values: &FieldValues<'_>, to: &mut Vec<Argument>
     addresses(parameter, values, to);
 }
 
-/// Values in their lexical form: whether they are right, dispatch says.
+/// Values in their lexical form: whether they are right, dispatch says. Of one parameter there are at most so many, as in
+/// other messages.
 fn scalars(
     parameter: &Parameter,
     values: &FieldValues<'_>,
+    most: usize,
     to: &mut Vec<Argument>,
 ) -> Result<(), Fault> {
     if !values.files.is_empty() || !values.urls.is_empty() {
@@ -523,8 +525,13 @@ fn scalars(
     }
     let name = parameter.name.as_str();
     if parameter.repeated {
-        let lines = values.texts.iter().flat_map(|text| text.lines());
-        to.extend(lines.filter(|line| !line.is_empty()).map(|line| Argument::text(name, line)));
+        let lines = values.texts.iter().flat_map(|text| text.lines()).filter(|it| !it.is_empty());
+        for (count, line) in lines.enumerate() {
+            if count == most {
+                return Err(too_many(name, most));
+            }
+            to.push(Argument::text(name, line));
+        }
         return Ok(());
     }
     match values.texts.first() {
@@ -535,6 +542,11 @@ fn scalars(
         None => {}
     }
     Ok(())
+}
+
+fn too_many(name: &str, most: usize) -> Fault {
+    let what = format!("input {name} has more than {most} values (limit children)");
+    Fault::new(FaultCode::MessageTooLarge, what).limit("children", most).parameter(name)
 }
 
 fn is_free_text(parameter: &Parameter) -> bool {

@@ -31,6 +31,9 @@ pub(crate) enum GivenValue {
     File(String),
 }
 
+/// Bytes that are kept with a value, beside it.
+const AROUND: usize = 24;
+
 impl GivenInputs {
     /// Those of arguments, which no form has told.
     pub(super) fn of(arguments: &[Argument]) -> Self {
@@ -71,12 +74,12 @@ impl GivenInputs {
         self.0.iter().filter(move |given| given.name == name).map(|given| &given.value)
     }
 
-    /// Those that have so many bytes together, in their order; what is too long is left out.
+    /// Those that have so many bytes together, in their order, as they are kept; what is too long is left out.
     pub(super) fn within(mut self, most: usize) -> Self {
         let mut left = most;
         self.0.retain(|GivenInput { name, value }| {
             let (GivenValue::Text(text) | GivenValue::Url(text) | GivenValue::File(text)) = value;
-            let room = left.checked_sub(name.len() + text.len());
+            let room = left.checked_sub(name.len() + text.len() + AROUND);
             left = room.unwrap_or(left);
             room.is_some()
         });
@@ -99,7 +102,7 @@ mod tests {
             Argument::new("mesh", data),
             Argument::new("deck", Value::Data(Payload::Inline("abc".into()))),
         ];
-        let given = GivenInputs::of(&arguments).within(40);
+        let given = GivenInputs::of(&arguments).within(100);
         let kept = serde_json::to_string(&given).unwrap();
         assert_eq!(
             kept,

@@ -155,7 +155,8 @@ pub(super) fn placeholder(file: &str) -> String {
 /// A text as a here-document, in which the shell puts files in place of what stands for them.
 fn here(text: &str, files: &[String]) -> String {
     if files.is_empty() {
-        return format!("<<'END'\n{text}\nEND");
+        let end = end_of(text);
+        return format!("<<'{end}'\n{text}\n{end}");
     }
     let mut shell = String::new();
     for sign in text.chars() {
@@ -167,7 +168,17 @@ fn here(text: &str, files: &[String]) -> String {
     for file in files {
         shell = shell.replace(&placeholder(file), &format!("$(base64 -w0 {})", path(file)));
     }
-    format!("<<END\n{shell}\nEND")
+    let end = end_of(&shell);
+    format!("<<{end}\n{shell}\n{end}")
+}
+
+/// A word that ends a here-document, which no line of its text does.
+fn end_of(text: &str) -> String {
+    let mut end = "END".to_owned();
+    while text.lines().any(|line| line == end) {
+        end.push('_');
+    }
+    end
 }
 
 /// A file's name that is no option.
