@@ -84,7 +84,8 @@ pub(super) fn tokens(line: &str, inputs: &[DescribedInput], gaps: &mut Gaps) -> 
     tokens
 }
 
-fn mark(index: usize) -> char {
+/// What stands for an input in a text until all keys were looked for.
+pub(super) fn mark(index: usize) -> char {
     let code = u32::try_from(index).map_or(FIRST, |index| FIRST + index);
     char::from_u32(code).unwrap_or('\u{FFFD}')
 }

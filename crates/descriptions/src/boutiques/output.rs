@@ -1,11 +1,14 @@
 //! Output files of a descriptor, and (an extension of NiWrap's) the program's streams as outputs.
 
+use std::cmp::Reverse;
+
 use fishplate_contract::DataType;
 use fishplate_jobs::template::{
     ArgumentPassing, CommandItem, Direction, Slot, StandardStream, StreamTarget, reject_file_name,
 };
 use serde_json::{Map, Value};
 
+use super::command::mark;
 use super::input::DescribedInput;
 use crate::field::{is_true, one_line};
 use crate::names::Names;
@@ -103,7 +106,12 @@ fn resolve(
     }
     let strips = told.contains_key("path-template-stripped-extensions");
     let mut named = NamedPath { path: template.to_owned(), optional: false };
-    for input in inputs {
+    // As in command lines: of keys that begin alike the longest, and none is looked for in what stands for another.
+    let mut order: Vec<usize> = (0..inputs.len()).collect();
+    order.sort_by_key(|at| Reverse(inputs[*at].value_key.as_deref().map_or(0, str::len)));
+    let mut texts = Vec::new();
+    for at in order {
+        let input = &inputs[at];
         let Some(key) = input.value_key.as_deref().filter(|key| !key.is_empty()) else { continue };
         if !named.path.contains(key) {
             continue;
@@ -121,9 +129,13 @@ fn resolve(
         }
         // The file's name is the parameter's, whatever the caller calls it.
         let text = if is_file { input.name.clone() } else { format!("{{{}}}", input.name) };
-        named.path = named.path.replace(key, &text);
+        named.path = named.path.replace(key, &mark(at).to_string());
+        texts.push((at, text));
         let has_default = input.has_key("default");
         named.optional |= input.optional && !has_default;
+    }
+    for (at, text) in texts {
+        named.path = named.path.replace(mark(at), &text);
     }
     Ok(named)
 }

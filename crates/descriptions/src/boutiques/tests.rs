@@ -104,12 +104,35 @@ fn what_cannot_be_said_is_named() {
 
 #[test]
 fn what_needs_a_shell_becomes_no_service() {
-    for line in ["p [X] | q", "cd d && p [X]", "p [X]; q", "p `x` [X]", "p $(x) [X]", "p 'x [X]"] {
+    for line in [
+        "p [X] | q",
+        "cd d && p [X]",
+        "p [X]; q",
+        "p `x` [X]",
+        "p $(x) [X]",
+        "p 'x [X]",
+        "p [X]>y",
+        "p a&&b",
+        "p $D/x",
+    ] {
         let inputs = json!([{ "id": "x", "name": "x", "value-key": "[X]", "type": "String" }]);
         let imported = import_of(line, &inputs, &json!({}));
         assert!(imported.service_file.is_none(), "{line}");
         assert_eq!(imported.gaps.iter().filter(|gap| gap.lost).count(), 1, "{line}");
     }
+}
+
+#[test]
+fn of_keys_that_begin_alike_the_longest_is_meant() {
+    let inputs = json!([
+        { "id": "out", "name": "out", "value-key": "OUT", "type": "String" },
+        { "id": "output", "name": "output", "value-key": "OUTPUT", "type": "String" },
+    ]);
+    let files = json!({ "output-files": [
+        { "id": "a", "name": "a", "path-template": "OUTPUT.nii" },
+    ]});
+    let file = import_of("p OUT OUTPUT", &inputs, &files).service_file.unwrap();
+    assert!(file.contains("{output}.nii"), "{file}");
 }
 
 #[test]

@@ -376,7 +376,8 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
     let ada = Principal::named("ada");
     for (method, path, access) in ADDRESSES {
         let request = HttpRequest::builder().method(method).uri(path);
-        let request = request.header("accept", "application/json").body(Full::new(Bytes::new()));
+        let request = request.header("accept", "application/json").header("host", "localhost");
+        let request = request.body(Full::new(Bytes::new()));
         let reply = respond(&host, request.unwrap(), ada.clone()).await;
         let status = reply.status().as_u16();
         let body = reply.into_body().collect().await.unwrap().to_bytes();

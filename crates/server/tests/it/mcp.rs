@@ -40,7 +40,7 @@ fn a_tool_is_called_as_json_rpc_over_http() {
         tools["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["job_status", "job_results", "job_log", "job_cancel", "hold", "turn"]);
     let answer = call(&server, "turn", &json!({ "text": "abc" }));
-    assert_eq!(answer["structuredContent"]["outputs"]["turned"]["text"], "cba\n", "{answer}");
+    assert_eq!(answer["structuredContent"]["outputs"]["turned"]["text"], "cba", "{answer}");
     let answer = call(&server, "turn", &json!({}));
     assert_eq!(answer["isError"], true, "{answer}");
     assert!(
@@ -54,21 +54,21 @@ fn a_tool_is_called_as_json_rpc_over_http() {
 fn what_is_larger_than_an_answer_holds_is_told_by_its_address() {
     let mut setup = setup();
     setup.limits.faces.mcp_inline_size = 4;
-    setup.limits.faces.mcp_read_size = 6;
+    setup.limits.faces.mcp_read_size = 5;
     let server = setup.serve();
     let told = call(&server, "turn", &json!({ "text": "12345" }));
     let turned = &told["structuredContent"]["outputs"]["turned"];
     assert!(turned["href"].as_str().unwrap().contains("/data/"), "{told}");
-    assert_eq!((&turned["text"], &turned["size"]), (&Value::Null, &json!(6)), "{told}");
+    assert_eq!((&turned["text"], &turned["size"]), (&Value::Null, &json!(5)), "{told}");
     let link = &told["content"][1];
     assert_eq!((&link["type"], &link["uri"]), (&json!("resource_link"), &turned["uri"]), "{told}");
     let read = result(&ask(&server, "resources/read", &json!({ "uri": turned["uri"] }), ""));
-    assert_eq!(read["contents"][0]["text"], "54321\n", "{read}");
+    assert_eq!(read["contents"][0]["text"], "54321", "{read}");
     let told = call(&server, "turn", &json!({ "text": "123456" }));
     let uri = &told["structuredContent"]["outputs"]["turned"]["uri"];
     let answer = ask(&server, "resources/read", &json!({ "uri": uri }), "");
     assert!(
-        answer.text().contains("mcp_read_size") || answer.text().contains("more than the 6 bytes"),
+        answer.text().contains("mcp_read_size") || answer.text().contains("more than the 5 bytes"),
         "{answer:?}"
     );
 }
