@@ -55,7 +55,7 @@ pub(crate) async fn page(host: &Host, caller: &Principal) -> Result<String, Faul
 
 fn quotas(body: &mut String, limits: &OwnerLimits, usage: &OwnerUsage) {
     body.push_str(
-        "<table class=\"quotas\">\n<thead><tr><th scope=\"col\">use</th><th scope=\"col\">used</th>\
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Quotas\"><table class=\"quotas\">\n<thead><tr><th scope=\"col\">use</th><th scope=\"col\">used</th>\
          <th scope=\"col\">allowed</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n",
     );
     for quota in TOLD {
@@ -73,7 +73,7 @@ fn quotas(body: &mut String, limits: &OwnerLimits, usage: &OwnerUsage) {
             quota.told(used),
         );
     }
-    body.push_str("</tbody>\n</table>\n");
+    body.push_str("</tbody>\n</table></div>\n");
 }
 
 fn label(quota: Quota, limits: &OwnerLimits) -> String {
