@@ -5,6 +5,7 @@ import re
 import statistics
 from pathlib import Path
 
+import dependability
 import killed
 import problem
 
@@ -216,7 +217,8 @@ def quake(found: dict) -> list[str]:
     lines = ["### What QUAKE says of Fishplate", "", under(found, f"{found['load_before']:.1f}"), "",
              "| experiment | verdict | right a second | latency, median and 99 % | refused, 99 % of them within | available to clients "
              "| back after a failure, median |", "|---|---|---|---|---|---|---|"]
-    for name, of in found["experiments"].items():
+    for name in (name for name in dependability.EXPERIMENTS if name in found["experiments"]):
+        of = found["experiments"][name]
         for cell in of["cells"]:
             lines.append("| " + " | ".join([
                 " ".join([name, *of["settings"]]), cell["line"], f"{cell['goodput']:.0f}",
@@ -228,10 +230,16 @@ def quake(found: dict) -> list[str]:
                   f"{watching['processor']['median']:.3f} of the processor time a call; the watching itself uses "
                   f"{watching['watching_cores']['median']:.2%} of a core."]
     if beside := found.get("generator"):
-        lines += ["", f"The generator beside wrk, {beside['clients']} clients, calls that take {beside['nap'] * 1000:.0f} ms:", "",
-                  "| | wrk | QUAKE | ratio, median of rounds |", "|---|---|---|---|"]
-        lines += [f"| {what} | {beside['wrk'][what]:.0f} | {beside['quake'][what]:.0f} | {beside['ratio'][what]['median']} |"
-                  for what in beside["ratio"]]
+        lines += ["", f"The generator beside wrk and k6, {beside['clients']} clients, calls that take {beside['nap'] * 1000:.0f} ms "
+                  "(medians of rounds; ratios QUAKE's to theirs, each round's own):", "",
+                  "| | QUAKE | wrk | ratio | k6 | ratio |", "|---|---|---|---|---|---|"]
+        lines += ["| " + " | ".join([what, f"{beside['quake'][what]:.0f}", *(
+            word for peer in dependability.PEERS
+            for word in (f"{beside[peer][what]:.0f}", f"{beside['ratio'][peer][what]['median']}"))]) + " |"
+            for what in beside["quake"]]
+    if taken := found.get("taken"):
+        lines += ["", "Taken: " + "; ".join(f"{name} {of['date']}, {of['commit']}, load {of['load']}"
+                                            for name, of in taken.items()) + "."]
     return lines
 
 

@@ -59,7 +59,8 @@ MEASUREMENTS = {
         options.link) for name, size in problem.MEASUREMENTS.items()},
     "pipe-killed": lambda options, scratch: killed.run(tools(options, scratch),
                                                        *(("coarse", 1, 5) if options.quick else ("small", 2, 20))),
-    "quake": lambda options, scratch: dependability.measure(tools(options, scratch), options.only, options.quick),
+    "quake": lambda options, scratch: dependability.measure(tools(options, scratch), options.only, options.quick,
+                                                                  RESULTS / "quake.json"),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = Path(__file__).parent / "native"
+K6 = "v1.8.1"
 
 
 class Tools:
@@ -46,6 +47,14 @@ class Tools:
             subprocess.run(["apt-get", "-qq", "download", "nginx"], check=True, cwd=self.cache)
             package = next(self.cache.glob("nginx_*.deb"))
             subprocess.run(["dpkg", "--extract", package, unpacked], check=True)
+        return program
+
+    def k6(self) -> Path:
+        """Built from its source, of the version named here."""
+        program = self.cache / "k6"
+        if not program.exists():
+            subprocess.run([found("go", "golang"), "install", f"go.k6.io/k6@{K6}"], check=True,
+                           env={**os.environ, "GOBIN": str(self.cache.resolve())})
         return program
 
 

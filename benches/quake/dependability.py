@@ -1,4 +1,4 @@
-"""What QUAKE says of ourselves: its experiments in this directory, what its watching costs, and its generator beside wrk."""
+"""What QUAKE says of ourselves: its experiments in this directory, what its watching costs, and its generator beside wrk and k6."""
 
 import json
 import os
@@ -29,17 +29,30 @@ UNTRUSTED = 10  # the exit code of `quake run` for a verdict that speaks against
 # A call that takes its time at the server, so that generators are not compared by what they leave of the processors.
 NAP, PLACES = 0.02, 64
 QUANTILES = {"p50": "50", "p90": "90", "p99": "99"}
+PEERS = ("wrk", "k6")
+
+K6_SCRIPT = """import http from 'k6/http';
+export default function () {{
+  http.post({url}, {body}, {{ headers: {{ 'Content-Type': 'text/xml; charset=utf-8', 'SOAPAction': '""' }} }});
+}}
+"""
 
 
-def measure(tools: Tools, only: list[str], quick: bool) -> dict:
-    """All of it; an experiment that this machine can't run is left out, and told."""
+def measure(tools: Tools, only: list[str], quick: bool, kept: Path) -> dict:
+    """All of it, or what is named beside what was kept before; an experiment that this machine can't run is left out, and told."""
     wanted = [name for name in PARTS if not only or name in only]
     left_out = [name for name in wanted if name in AS_ROOT and os.geteuid() != 0]
-    found: dict = {"quick": quick, "left_out": left_out, "experiments": {}}
+    found: dict = {"experiments": {}, "taken": {}}
+    if only and not quick and kept.exists():
+        before = json.loads(kept.read_text())
+        found = {name: before[name] for name in (*found, "watching", "generator") if name in before}
+    found |= {"quick": quick, "left_out": left_out}
     for name in wanted:
         if name in left_out:
             continue
         print(f"quake: {name} ...", flush=True)
+        here = machine.describe()
+        found["taken"][name] = {"date": here["date"], "commit": here["commit"], "load": round(machine.load(), 2)}
         if name == "watching":
             found["watching"] = watching(tools, 2 if quick else 6, 5 if quick else 20)
         elif name == "generator":
@@ -62,7 +75,7 @@ def experiment(tools: Tools, file: Path, name: str, settings: list[str]) -> dict
     if done.returncode not in (0, UNTRUSTED):
         raise SystemExit(f"bench: {name} ended with exit code {done.returncode}")
     results = json.loads((report / "results.json").read_text())
-    return {"settings": settings, "load": round(machine.load(), 2),
+    return {"settings": settings,
             "cells": [{"line": system["line"], "sentence": cell["verdict"]["sentence"], **cell["figures"]}
                       for system, cell in zip(results["systems"], results["cells"], strict=True)]}
 
@@ -124,37 +137,64 @@ def load(tools: Tools, url: str, pid: int, seconds: int) -> dict:
 
 def write_script(tools: Tools, operation: str, children: str) -> Path:
     script = tools.scratch / f"{operation}.lua"
-    body = (f'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"><S:Body><t:{operation} '
-            f'xmlns:t="urn:fishplate:matrix">{children}</t:{operation}></S:Body></S:Envelope>')
-    script.write_text(SCRIPT.format(body=body))
+    script.write_text(SCRIPT.format(body=request(operation, children)))
     return script
 
 
+def request(operation: str, children: str) -> str:
+    return (f'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"><S:Body><t:{operation} '
+            f'xmlns:t="urn:fishplate:matrix">{children}</t:{operation}></S:Body></S:Envelope>')
+
+
 def generator(tools: Tools, rounds: int, seconds: int) -> dict:
-    """Ours and wrk in turn, on the same server, with as many connections."""
+    """Ours, wrk and k6 in turn, on the same server, with as many connections."""
     words = ["--builtin", "matrix", "--limit", f"functions_running={PLACES}"]
+    k6 = tools.k6()
     rows = []
     with serving_words(tools.binary, Path(tempfile.mkdtemp(prefix="naps-", dir=tools.scratch)), words) as server:
         script = write_script(tools, "nap", f"<t:seconds>{NAP}</t:seconds>")
         wrk(tools.wrk, server.url, script, 1)
         for number in range(rounds):
-            before = machine.children()
-            count, elapsed, told = wrk(tools.wrk, server.url, script, seconds)
-            row = {"wrk": {"a_second": count / elapsed, **wrk_quantiles(told),
-                           "cpu_microseconds": (machine.children() - before) / count * 1e6}}
-            file = tools.scratch / "generator.toml"
-            file.write_text(f'name = "generator"\n[system]\nname = "naps"\nurl = "{server.url}"\n[workload]\n'
-                            f'clients = {CLIENTS}\nduration = "{seconds}s"\nwarm_up = 200\n[[operation]]\nname = "nap"\n'
-                            f'arguments = ["seconds={NAP}"]\n')
-            ours = experiment(tools, file, f"generator-{number}", [])["cells"][0]
-            row["quake"] = {"a_second": ours["goodput"], **{name: ours["service"][name] for name in QUANTILES},
-                            "cpu_microseconds": ours["generator"]["processor_per_request"], "lag": ours["generator"]["lag_max"]}
-            rows.append(row)
-    ratio = {what: spread([row["quake"][what] / row["wrk"][what] for row in rows])
-             for what in ("a_second", *QUANTILES, "cpu_microseconds")}
-    return {"clients": CLIENTS, "nap": NAP, "rounds": rows, "ratio": ratio,
-            "quake": {what: statistics.median(row["quake"][what] for row in rows) for what in ratio},
-            "wrk": {what: statistics.median(row["wrk"][what] for row in rows) for what in ratio}}
+            rows.append({"wrk": by_wrk(tools, server.url, script, seconds),
+                         "k6": by_k6(tools, k6, server.url, seconds),
+                         "quake": by_quake(tools, server.url, seconds, f"generator-{number}")})
+    names = ("a_second", *QUANTILES, "cpu_microseconds")
+    return {"clients": CLIENTS, "nap": NAP, "rounds": rows,
+            "ratio": {peer: {what: spread([row["quake"][what] / row[peer][what] for row in rows]) for what in names}
+                      for peer in PEERS},
+            **{side: {what: statistics.median(row[side][what] for row in rows) for what in names} for side in ("quake", *PEERS)}}
+
+
+def by_wrk(tools: Tools, url: str, script: Path, seconds: int) -> dict:
+    before = machine.children()
+    count, elapsed, told = wrk(tools.wrk, url, script, seconds)
+    return {"a_second": count / elapsed, **wrk_quantiles(told), "cpu_microseconds": (machine.children() - before) / count * 1e6}
+
+
+def by_k6(tools: Tools, k6: Path, url: str, seconds: int) -> dict:
+    script, summary = tools.scratch / "nap.js", tools.scratch / "k6.json"
+    script.write_text(K6_SCRIPT.format(body=json.dumps(request("nap", f"<t:seconds>{NAP}</t:seconds>")), url=json.dumps(url)))
+    before = machine.children()
+    subprocess.run([str(word) for word in (k6, "run", "--quiet", "--vus", CLIENTS, "--duration", f"{seconds}s", "--summary-export",
+                                           summary, "--summary-trend-stats", "p(50),p(90),p(99)", script)],
+                   check=True, stdout=subprocess.DEVNULL)
+    used = machine.children() - before
+    metrics = json.loads(summary.read_text())["metrics"]
+    if metrics["http_req_failed"]["value"] != 0:
+        raise SystemExit("bench: calls of k6 failed")
+    return {"a_second": metrics["http_reqs"]["rate"],
+            **{name: metrics["http_req_duration"][f"p({quantile})"] * 1000 for name, quantile in QUANTILES.items()},
+            "cpu_microseconds": used / metrics["http_reqs"]["count"] * 1e6}
+
+
+def by_quake(tools: Tools, url: str, seconds: int, name: str) -> dict:
+    file = tools.scratch / "generator.toml"
+    file.write_text(f'name = "generator"\n[system]\nname = "naps"\nurl = "{url}"\n[workload]\n'
+                    f'clients = {CLIENTS}\nduration = "{seconds}s"\nwarm_up = 200\n[[operation]]\nname = "nap"\n'
+                    f'arguments = ["seconds={NAP}"]\n')
+    ours = experiment(tools, file, name, [])["cells"][0]
+    return {"a_second": ours["goodput"], **{name: ours["service"][name] for name in QUANTILES},
+            "cpu_microseconds": ours["generator"]["processor_per_request"], "lag": ours["generator"]["lag_max"]}
 
 
 def wrk_quantiles(told: str) -> dict:
