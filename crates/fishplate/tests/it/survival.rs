@@ -70,7 +70,7 @@ fn counting() -> Server {
     server.script(
         "program",
         &format!(
-            "echo ran >> DIR/ran/$1; [ -e deck ] && [ $(wc -c < deck) != {DECK} ] && exit 9; \
+            "echo \"$(date +%T.%N) process $$ of $PPID in $PWD\" >> DIR/ran/$1; [ -e deck ] && [ $(wc -c < deck) != {DECK} ] && exit 9; \
              sleep $2; echo $1; exit $3"
         ),
     );
@@ -232,6 +232,15 @@ fn unfinished(server: &Server) -> String {
     format!("unfinished: {}processes: {processes:?}", unfinished.collect::<String>())
 }
 
+/// What there is to tell of a job that ran: when and where it did, what was asked, and its journal.
+fn trace(server: &Server, asked: &[Asked], number: u64) -> String {
+    let ran = fs::read_to_string(server.path("ran").join(number.to_string()));
+    let asked = asked.iter().find(|asked| asked.number == number);
+    let job = asked.and_then(|asked| asked.job.as_ref());
+    let journal = job.map(|job| fs::read_to_string(server.path(format!("data/jobs/{job}/run"))));
+    format!("{ran:?}: {asked:?}: {journal:?}")
+}
+
 /// Looks at every job after a storm; gives how many are unknown.
 fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
     server.kill();
@@ -249,8 +258,12 @@ fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
         left == 0
     });
     let runs = runs(server);
-    let twice: Vec<_> = runs.iter().filter(|(_, times)| **times > 1).collect();
-    assert!(twice.is_empty(), "ran more than once: {twice:?}");
+    let twice: Vec<String> = runs
+        .iter()
+        .filter(|(_, times)| **times > 1)
+        .map(|(number, _)| trace(server, asked, *number))
+        .collect();
+    assert!(twice.is_empty(), "ran more than once: {twice:#?}");
     let mut unknown = 0;
     for Asked { number, code, keyed, job, fault } in asked {
         let Some(job) = job else {

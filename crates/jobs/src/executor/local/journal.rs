@@ -280,6 +280,11 @@ fn understand(bytes: &[u8]) -> Option<JournalState> {
             (JournalEntry::Started { program, time }, Some(run)) => {
                 run.phase = Phase::Started { program, time };
             }
+            // What was started was not refused, whoever believes it.
+            (
+                JournalEntry::Refused { .. },
+                Some(JournalState { phase: Phase::Started { .. }, .. }),
+            ) => {}
             (JournalEntry::Refused { refusal, .. }, Some(run)) => {
                 run.phase = Phase::Refused(refusal);
             }
@@ -372,6 +377,19 @@ mod tests {
         journal.write_after_death(&JournalEntry::Ended { ending: ending.clone() }).unwrap();
         journal.write_after_death(&JournalEntry::Ended { ending: Box::default() }).unwrap();
         assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(ending), "the first counts");
+    }
+
+    #[test]
+    fn what_was_started_is_not_refused_afterwards() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        journal.write(&JournalEntry::Intent(author(1))).unwrap();
+        let program = ProcessId { pid: 2, start: 2 };
+        journal.write(&JournalEntry::Started { program, time: 7 }).unwrap();
+        journal.write_after_death(&refused(1)).unwrap();
+        assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Started { program, time: 7 });
+        drop(journal);
+        assert!(Journal::claim(directory.path(), 2).unwrap().is_none(), "it is not started again");
     }
 
     #[test]

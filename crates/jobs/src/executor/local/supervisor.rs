@@ -167,7 +167,7 @@ struct Supervisor {
     runners: HashMap<i32, RunnerProcess>,
     trees: Vec<OrphanedJob>,
     /// What is to be written into journals of inherited jobs.
-    records: Vec<(PathBuf, JournalEntry)>,
+    records: Vec<PendingRecord>,
     idle_since: Instant,
 }
 
@@ -179,9 +179,17 @@ struct RunnerProcess {
 /// A job whose runner was killed.
 struct OrphanedJob {
     start_message: StartMessage,
-    /// The dead runner; it is the session of the program.
-    session: i32,
+    /// The dead runner; the program is of its session.
+    runner: ProcessId,
     tree: ProcessTree,
+}
+
+/// What is to be said of a job in its journal, as long as that is this dead runner's: who may start the job anew writes of
+/// another start.
+struct PendingRecord {
+    directory: PathBuf,
+    runner: ProcessId,
+    entry: JournalEntry,
 }
 
 /// An orphan that was reaped.
@@ -320,7 +328,7 @@ impl Supervisor {
             let only = self.trees.len() == 1;
             let theirs = self.trees.iter_mut().find(|inherited| {
                 only || inherited.tree.program == Some(orphan.pid)
-                    || session == Some(inherited.session)
+                    || session == Some(inherited.runner.pid)
             });
             if let Some(inherited) = theirs {
                 inherited.tree.reaped(orphan.pid, orphan.status, &orphan.usage);
@@ -329,34 +337,15 @@ impl Supervisor {
     }
 
     /// Takes over the job of a dead runner, if it had one.
-    fn inherit(&mut self, session: i32, runner: &RunnerProcess) {
-        let Some(AbandonedJob { order, program, status }) = self.slots.take(runner.index) else {
-            return;
-        };
-        let Ok(RunnerRequest::Start(start_message)) =
-            serde_json::from_slice::<RunnerRequest<StartMessage>>(&order)
+    fn inherit(&mut self, pid: i32, runner: &RunnerProcess) {
+        let abandoned = self.slots.take(runner.index);
+        let Some((mut inherited, cancelled)) = abandoned.and_then(|of| OrphanedJob::of(of, pid))
         else {
             return;
         };
-        let Ok(Some(reading)) = read(&start_message.directory) else { return };
-        let Some(run) = reading.run else { return };
-        let started = match run.phase {
-            Phase::Ended(_) | Phase::Refused(_) => return,
-            Phase::Started { time, .. } => time,
-            Phase::Preparing | Phase::Intent => now_millis(),
-        };
-        let group = run.author.cgroup.map(JobGroup::at);
-        let mut tree =
-            ProcessTree::new(&start_message.directory, &start_message.plan, program, started)
-                .in_group(group);
-        if let (Some(program), Some(status)) = (program, status) {
-            // The runner reaped it, or was about to: maybe nobody will tell us again.
-            tree.reaped(program, status, &WaitUsage::default());
-        }
-        let mut inherited = OrphanedJob { start_message, session, tree };
-        if run.cancelled {
+        if cancelled {
             inherited.end(self.me, &self.runners, false);
-            self.records.push((inherited.start_message.directory.clone(), JournalEntry::Ending));
+            self.records.push(inherited.record(JournalEntry::Ending));
         }
         self.trees.push(inherited);
     }
@@ -373,7 +362,7 @@ impl Supervisor {
             let living = all().into_iter().filter(|stat| stat.parent == self.me.pid);
             let eldest = dead
                 .chain(living)
-                .filter(|stat| stat.session == inherited.session)
+                .filter(|stat| stat.session == inherited.runner.pid)
                 .min_by_key(|stat| (stat.start, stat.pid));
             match eldest {
                 Some(program) => {
@@ -385,21 +374,25 @@ impl Supervisor {
         }
         for at in concluded.into_iter().rev() {
             // We inherit every child of a runner, dead or alive: there never was one.
-            let OrphanedJob { start_message, .. } = self.trees.remove(at);
-            let why = "its supervisor was killed before it started the program".to_owned();
+            let orphaned = self.trees.remove(at);
+            let why = "its runner was killed before it started the program".to_owned();
             let refusal = StartRefusal::NotStarted(why);
-            let record = JournalEntry::Refused { fence: start_message.fence, refusal };
-            self.records.push((start_message.directory, record));
+            let fence = orphaned.start_message.fence;
+            self.records.push(orphaned.record(JournalEntry::Refused { fence, refusal }));
         }
     }
 
     /// Writes what could be said of inherited jobs. Somebody who wanted to start one may hold its
     /// journal for a moment, until he has read that he must not.
     fn write_records(&mut self) {
-        self.records.retain(|(directory, record)| match Journal::take_over(directory) {
+        self.records.retain(|record| match Journal::take_over(&record.directory) {
             Ok(TakeoverResult::Ours(mut journal)) => {
-                // A disk that is full: then nobody will ever know.
-                let _ = journal.write_after_death(record);
+                if let Ok(Some(run)) = journal.run()
+                    && run.author.runner == record.runner
+                {
+                    // A disk that is full: then nobody will ever know.
+                    let _ = journal.write_after_death(&record.entry);
+                }
                 false
             }
             Ok(TakeoverResult::Held) => true,
@@ -416,8 +409,7 @@ impl Supervisor {
                 && reading.run.is_some_and(|run| run.cancelled)
             {
                 inherited.end(self.me, &self.runners, only);
-                self.records
-                    .push((inherited.start_message.directory.clone(), JournalEntry::Ending));
+                self.records.push(inherited.record(JournalEntry::Ending));
             }
         }
     }
@@ -430,15 +422,16 @@ impl Supervisor {
         for mut inherited in self.trees.drain(..) {
             let mine = |inherited: &OrphanedJob| inherited.members(self.me, &self.runners, only);
             if inherited.tree.has_ended() && !mine(&inherited).iter().any(Stat::is_alive) {
-                let OrphanedJob { start_message, tree, .. } = inherited;
-                let ending = Box::new(tree.finish());
-                self.records.push((start_message.directory, JournalEntry::Ended { ending }));
+                let OrphanedJob { start_message, runner, tree } = inherited;
+                let entry = JournalEntry::Ended { ending: Box::new(tree.finish()) };
+                let directory = start_message.directory;
+                self.records.push(PendingRecord { directory, runner, entry });
                 continue;
             }
             let members = {
                 let (me, runners) = (self.me, &self.runners);
                 let start_message = inherited.start_message.clone();
-                let (session, program) = (inherited.session, inherited.tree.living());
+                let (session, program) = (inherited.runner.pid, inherited.tree.living());
                 move || members_of(&start_message, session, program, me, runners, only)
             };
             wait = wait.min(inherited.tree.drive(&members));
@@ -451,13 +444,48 @@ impl Supervisor {
 }
 
 impl OrphanedJob {
+    /// What a dead runner of this process ID has left, and whether somebody asked for its end. None if it had not written a
+    /// word: then it had started nothing, and the journal may be of another runner's start by now.
+    fn of(abandoned: AbandonedJob, pid: i32) -> Option<(Self, bool)> {
+        let AbandonedJob { order, program, status } = abandoned;
+        let Ok(RunnerRequest::Start(start_message)) =
+            serde_json::from_slice::<RunnerRequest<StartMessage>>(&order)
+        else {
+            return None;
+        };
+        let run = read(&start_message.directory).ok()??.run?;
+        let runner = run.author.runner;
+        let started = match run.phase {
+            Phase::Ended(_) | Phase::Refused(_) => return None,
+            _ if runner.pid != pid => return None,
+            Phase::Started { time, .. } => time,
+            Phase::Preparing | Phase::Intent => now_millis(),
+        };
+        let group = run.author.cgroup.map(JobGroup::at);
+        let mut tree =
+            ProcessTree::new(&start_message.directory, &start_message.plan, program, started)
+                .in_group(group);
+        if let (Some(program), Some(status)) = (program, status) {
+            // The runner reaped it, or was about to: maybe nobody will tell us again.
+            tree.reaped(program, status, &WaitUsage::default());
+        }
+        Some((Self { start_message, runner, tree }, run.cancelled))
+    }
+
     fn members(
         &self,
         me: ProcessId,
         runners: &HashMap<i32, RunnerProcess>,
         only: bool,
     ) -> Vec<Stat> {
-        members_of(&self.start_message, self.session, self.tree.living(), me, runners, only)
+        let (session, program) = (self.runner.pid, self.tree.living());
+        members_of(&self.start_message, session, program, me, runners, only)
+    }
+
+    /// What is to be written into its journal.
+    fn record(&self, entry: JournalEntry) -> PendingRecord {
+        let directory = self.start_message.directory.clone();
+        PendingRecord { directory, runner: self.runner, entry }
     }
 
     /// Begins to end it, as somebody asked.
@@ -505,4 +533,53 @@ fn close_copy(fd: i32) {
     // SAFETY: called in a forked child that never uses or drops the supervisor that owns it: it ends
     // by process::exit.
     unsafe { libc::close(fd) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::executor::conformance::plan;
+    use crate::executor::local::journal::JobOwner;
+    use crate::executor::local::procfs::boot;
+
+    /// An order that a runner had when it was killed.
+    fn abandoned(directory: &Path) -> AbandonedJob {
+        let order = RunnerRequest::Start(StartMessage {
+            job: "0123456789abcdef0123456789abcdef".parse().unwrap(),
+            fence: 1,
+            directory: directory.to_owned(),
+            sent: 0,
+            cgroup: None,
+            plan: Rc::new(plan("/bin/true", &[])),
+        });
+        AbandonedJob { order: serde_json::to_vec(&order).unwrap(), program: None, status: None }
+    }
+
+    fn intent(runner: ProcessId) -> JournalEntry {
+        let supervisor = ProcessId { pid: 1, start: 1 };
+        JournalEntry::Intent(JobOwner {
+            fence: 1,
+            boot: boot().to_owned(),
+            runner,
+            supervisor,
+            cgroup: None,
+            grace: 5.0,
+        })
+    }
+
+    #[test]
+    fn a_runner_leaves_what_it_had_begun_and_nothing_that_another_has_begun_since() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(OrphanedJob::of(abandoned(directory.path()), 7).is_none(), "there is no journal");
+        let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        assert!(OrphanedJob::of(abandoned(directory.path()), 7).is_none(), "it says nothing");
+        let runner = ProcessId { pid: 7, start: 3 };
+        journal.write(&intent(runner)).unwrap();
+        let (left, cancelled) = OrphanedJob::of(abandoned(directory.path()), 7).unwrap();
+        assert_eq!((left.runner, cancelled), (runner, false));
+        // Killed between its claim and its first word; the server gave the job to another.
+        assert!(OrphanedJob::of(abandoned(directory.path()), 8).is_none(), "it is another's");
+    }
 }
