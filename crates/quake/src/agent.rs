@@ -34,12 +34,8 @@ use self::token::Token;
 
 pub use self::message::Role;
 
-/// How long the other side of a connection may say nothing before it is lost: each speaks every second.
-pub(crate) const LOST_AFTER: Duration = Duration::from_secs(30);
 /// Messages that wait to be sent.
 pub(crate) const OUTBOX: usize = 64;
-/// How long an agent tries to reach its manager.
-const DIALS_FOR: Duration = Duration::from_secs(60);
 /// Between two tries.
 const DIALS_EVERY: Duration = Duration::from_millis(250);
 
@@ -50,6 +46,8 @@ pub struct AgentSettings {
     pub manager: String,
     /// What both know.
     pub token: Token,
+    /// How long it tries to reach the manager, and then waits to be taken.
+    pub join_within: Duration,
     /// What it is for.
     pub role: Role,
     /// Where it keeps files while it works.
@@ -62,10 +60,14 @@ pub struct AgentSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Nobody listens there.
-    #[error("no manager at {manager} after {DIALS_FOR:?}")]
+    #[error(
+        "no manager at {manager} after {within:?}: start `fishplate quake run --listen` there, or wait longer (--join-within)"
+    )]
     Unreachable {
         /// Where.
         manager: String,
+        /// How long it was tried.
+        within: Duration,
         /// The last reason.
         source: io::Error,
     },
@@ -102,27 +104,27 @@ pub async fn join(settings: &AgentSettings) -> Result<(), AgentError> {
     let manager = || settings.manager.clone();
     let lost = |source| AgentError::ManagerLost { manager: manager(), source };
     let clocks = Clocks::new();
-    let stream = dial(&settings.manager).await?;
+    let stream = dial(&settings.manager, settings.join_within).await?;
     let (mut from, mut to) = greet(stream, &settings.token, Side::Agent).await.map_err(lost)?;
     let joined =
         AgentMessage::Join { role: settings.role, host: host(), environment: environment() };
     to.send(&joined).await.map_err(lost)?;
-    loop {
-        let message = match from.next(LOST_AFTER).await {
+    let lost_after = loop {
+        let message = match from.next(settings.join_within).await {
             Err(ConnectionError::Closed | ConnectionError::Broken(_) | ConnectionError::Forged) => {
                 return Err(AgentError::Refused { manager: manager() });
             }
             message => message.map_err(lost)?,
         };
         match message {
-            ManagerMessage::Welcome => break,
+            ManagerMessage::Welcome { lost_after } => break lost_after,
             ManagerMessage::Leave => return Err(AgentError::NotNeeded { manager: manager() }),
             _ => {}
         }
-    }
+    };
     let (outbox, outgoing) = mpsc::channel(OUTBOX);
     let writing = tokio::spawn(write(to, outgoing));
-    let session = AgentSession { from, outbox, clocks, settings };
+    let session = AgentSession { from, lost_after, outbox, clocks, settings };
     let ended = match settings.role {
         Role::Client => client::serve(session).await,
         Role::System => system::serve(session).await,
@@ -132,9 +134,9 @@ pub async fn join(settings: &AgentSettings) -> Result<(), AgentError> {
     ended.map_err(lost)
 }
 
-async fn dial(manager: &str) -> Result<TcpStream, AgentError> {
+async fn dial(manager: &str, within: Duration) -> Result<TcpStream, AgentError> {
     let mut last = io::Error::from(io::ErrorKind::TimedOut);
-    let dialled = timeout(DIALS_FOR, async {
+    let dialled = timeout(within, async {
         loop {
             match TcpStream::connect(manager).await {
                 Ok(stream) => return stream,
@@ -143,7 +145,11 @@ async fn dial(manager: &str) -> Result<TcpStream, AgentError> {
             tokio::time::sleep(DIALS_EVERY).await;
         }
     });
-    dialled.await.map_err(|_| AgentError::Unreachable { manager: manager.to_owned(), source: last })
+    dialled.await.map_err(|_| AgentError::Unreachable {
+        manager: manager.to_owned(),
+        within,
+        source: last,
+    })
 }
 
 async fn write(mut to: LineWriter, mut outgoing: mpsc::Receiver<AgentMessage>) {
@@ -158,6 +164,8 @@ async fn write(mut to: LineWriter, mut outgoing: mpsc::Receiver<AgentMessage>) {
 /// An agent's time with its manager, from its welcome to its end.
 struct AgentSession<'s> {
     from: LineReader,
+    /// How long the manager may say nothing: it speaks every second.
+    lost_after: Duration,
     outbox: Outbox,
     clocks: Clocks,
     settings: &'s AgentSettings,
@@ -167,7 +175,7 @@ impl AgentSession<'_> {
     /// The next that the manager says; what is asked of clocks is answered here.
     async fn next(&mut self) -> Result<ManagerMessage, ConnectionError> {
         loop {
-            match self.from.next(LOST_AFTER).await? {
+            match self.from.next(self.lost_after).await? {
                 ManagerMessage::Clock(asked) => {
                     let told = AgentMessage::Clock { asked, shown: self.clocks.now() };
                     self.outbox.send(told).await.map_err(|_| ConnectionError::Closed)?;

@@ -566,7 +566,7 @@ pub struct Rejuvenation {
     pub every: Option<Duration>,
     /// By throughput: when goodput falls below this part of the baseline.
     pub throughput_below: Option<f64>,
-    /// By memory: when the server's resident memory is above this size.
+    /// By memory: when the server's memory is above this size.
     pub memory_above: Option<String>,
 }
 

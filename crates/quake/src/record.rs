@@ -237,23 +237,15 @@ pub struct SystemSecond {
 pub struct ProcessSample {
     /// Of the process itself; another one after a restart.
     pub pid: u32,
-    /// Resident memory, in bytes.
-    pub resident: u64,
-    /// Proportional set size, in bytes, if it could be read.
-    pub proportional: Option<u64>,
+    /// Anonymous memory, in bytes: what is resident, less what is of files or shared, which would count twice for
+    /// children.
+    pub memory: u64,
     /// Threads.
     pub threads: u64,
     /// Open descriptors.
     pub descriptors: u64,
     /// Processor time in this second, in microseconds.
     pub processor: u64,
-}
-
-impl ProcessSample {
-    /// The memory that it answers for, in bytes: proportional if that could be read, else resident.
-    pub fn memory(&self) -> u64 {
-        self.proportional.unwrap_or(self.resident)
-    }
 }
 
 /// Something that happened.

@@ -265,10 +265,10 @@ impl Watchdog {
             let percent = 100.0 * part.unwrap_or(0.0);
             return Some(format!("goodput fell to {percent:.1} % of the baseline"));
         }
-        let resident = system.processes.get(SERVER)?.resident;
-        let above = self.memory_above.filter(|above| resident > *above)?;
-        let (resident, above) = (units::rounded(resident), units::rounded(above));
-        Some(format!("its resident memory is {resident}, more than {above}"))
+        let memory = system.processes.get(SERVER)?.memory;
+        let above = self.memory_above.filter(|above| memory > *above)?;
+        let (memory, above) = (units::rounded(memory), units::rounded(above));
+        Some(format!("its memory is {memory}, more than {above}"))
     }
 }
 

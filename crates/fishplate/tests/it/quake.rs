@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::processes::{self, kill_all};
@@ -240,7 +242,8 @@ fn what_is_waited_for_is_told() {
         free_address()
     );
     user.write("own.toml", text);
-    let said = user.run(&["quake", "run", "own.toml"]);
+    // Whoever wants JSON on standard output waits no less.
+    let said = user.run(&["quake", "run", "own.toml", "--json"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.stderr.contains("waiting for the WSDL of the system ("), "{said:?}");
     assert!(said.stderr.contains("at most 4.0 s"), "{said:?}");
@@ -358,10 +361,10 @@ fn ctrl_c_ends_all_and_the_same_command_goes_on() {
     assert!(bench.file("outcome.json").exists());
 }
 
-#[test]
-fn a_client_agent_that_is_lost_is_told_and_the_others_go_on() {
-    let bench = Bench::new("clients = 2\nduration = '6s'", "");
-    let run = bench.start(&["--agents", "2"]);
+/// One of two client agents is lost, in this way; the other goes on to the end.
+fn one_client_agent_is_lost(duration: &str, more: &[&str], how: fn(&[i32])) {
+    let bench = Bench::new(&format!("clients = 2\nduration = '{duration}'"), "");
+    let run = bench.start(&[&["--agents", "2"], more].concat());
     bench.until_loaded();
     let is_client = |process: &&processes::Process| {
         process.line.contains("\0agent\0") && !process.line.contains("--system")
@@ -369,13 +372,43 @@ fn a_client_agent_that_is_lost_is_told_and_the_others_go_on() {
     let clients: Vec<i32> =
         bench.processes().iter().filter(is_client).map(|process| process.pid).collect();
     assert_eq!(clients.len(), 2);
-    kill_all(&clients[..1]);
+    how(&clients[..1]);
     bench.until_event("agent-lost");
     let said = ended(run);
     assert_eq!(said.code, 0, "{said:?}");
     let words = bench.outcome()["ended"].as_str().unwrap().to_owned();
     assert!(words.starts_with("its time was over; client agent "), "{words}");
     bench.until_nothing_is_left();
+}
+
+#[test]
+fn a_client_agent_that_is_lost_is_told_and_the_others_go_on() {
+    one_client_agent_is_lost("6s", &[], kill_all);
+}
+
+#[test]
+fn an_agent_that_says_nothing_for_so_long_is_lost() {
+    let stop = |pids: &[i32]| {
+        for pid in pids {
+            kill(Pid::from_raw(*pid), Signal::SIGSTOP).unwrap();
+        }
+    };
+    one_client_agent_is_lost("15s", &["--lost-after", "3s"], stop);
+    let said = Bench::new("clients = 1", "").run(&["--lost-after", "1s"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.stderr.contains("agents speak every second"), "{said:?}");
+}
+
+#[test]
+fn an_agent_without_a_manager_says_where_none_is() {
+    let bench = Bench::new("clients = 1", "");
+    bench.user.write("token", "0123456789abcdef0123");
+    let address = free_address().to_string();
+    let join = ["--join", &address, "--token-file", "token", "--join-within", "300ms"];
+    let said = ended(bench.agent(&join));
+    assert_eq!(said.code, 6, "{said:?}");
+    assert!(said.stderr.contains(&format!("no manager at {address} after 300ms")), "{said:?}");
+    assert!(said.stderr.contains("quake run --listen"), "{said:?}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn recorded(directory: &Path, right: u32) {
             + "\n"
     };
     let system = |second: u32| {
-        let sample = r#"{"pid":7,"resident":50000000,"proportional":null,"threads":3,"descriptors":9,"processor":10}"#;
+        let sample = r#"{"pid":7,"memory":50000000,"threads":3,"descriptors":9,"processor":10}"#;
         format!(
             r#"{{"second":{second},"processes":{{"server":{sample}}},"connections":1,"memory_available":1,"disk_free":1,
                "processor":0.1,"probe":{{"Ok":5}},"watching":1}}"#

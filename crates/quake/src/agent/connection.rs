@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::token::{NONCE_SIZE, Seal, Token, nonce};
 
 /// The version of what manager and agents say to each other: both have the same.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 /// Bytes of a line; the longest is a plan with the files that its requests are made of.
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
 /// Of the first line that an agent seals: what it says of itself.

@@ -37,7 +37,10 @@ impl Role {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ManagerMessage {
     /// The agent is one of this run. Its first line.
-    Welcome,
+    Welcome {
+        /// How long the manager may say nothing before it is lost.
+        lost_after: Duration,
+    },
     /// Tell your clocks; ours showed this.
     Clock(ClockReading),
     /// To a client agent.

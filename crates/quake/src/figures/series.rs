@@ -134,7 +134,7 @@ pub struct SystemPoint {
 /// A process, over some seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessPoint {
-    /// The least and the most memory, in bytes: proportional if that could be read, else resident.
+    /// The least and the most memory, in bytes.
     pub memory: (u64, u64),
     /// The most descriptors.
     pub descriptors: u64,
@@ -147,7 +147,7 @@ pub struct ProcessPoint {
 impl From<&SystemSecond> for SystemPoint {
     fn from(of: &SystemSecond) -> Self {
         let process = |sample: &ProcessSample| ProcessPoint {
-            memory: (sample.memory(), sample.memory()),
+            memory: (sample.memory, sample.memory),
             descriptors: sample.descriptors,
             threads: sample.threads,
             processor: sample.processor,

@@ -63,14 +63,14 @@ impl Usage {
     }
 
     pub(super) fn add(&mut self, second: &SystemSecond) {
-        let memory = second.processes.values().map(ProcessSample::memory).sum();
+        let memory = second.processes.values().map(|sample| sample.memory).sum();
         self.memory_peak = self.memory_peak.max(memory);
         self.memory_available = Some(second.memory_available);
         let at = second.second as usize;
         let requests = self.requests.get(at).or(self.requests.last()).copied().unwrap_or(0);
         for (name, sample) in &second.processes {
             self.processor += sample.processor;
-            if sample.memory() == 0 {
+            if sample.memory == 0 {
                 continue; // It is gone.
             }
             let lives = self.lives.entry(name.clone()).or_default();
@@ -85,7 +85,7 @@ impl Usage {
     /// What can be said of each process, by its longest life, until the system failed: what has failed uses nothing up.
     pub(super) fn ageing(&self, criteria: Criteria, until: Option<f64>) -> Vec<ResourceAgeing> {
         let resources: [(&str, f64, Amount); 3] = [
-            ("memory", MEMORY_STEP, ProcessSample::memory),
+            ("memory", MEMORY_STEP, |sample| sample.memory),
             ("descriptors", 1.0, |sample| sample.descriptors),
             ("threads", 1.0, |sample| sample.threads),
         ];

@@ -14,7 +14,7 @@ use crate::agent::clock::{ClockOffset, Clocks};
 use crate::agent::connection::{ConnectionError, LineReader, LineWriter, Side, greet};
 use crate::agent::message::{AgentMessage, ManagerMessage};
 use crate::agent::token::Token;
-use crate::agent::{LOST_AFTER, OUTBOX, Role};
+use crate::agent::{OUTBOX, Role};
 
 /// Connections that have not shown yet that they have the token.
 const UNAUTHENTICATED: usize = 16;
@@ -85,12 +85,13 @@ impl Listener {
         address: SocketAddr,
         token: Token,
         clocks: Clocks,
+        lost_after: Duration,
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let (inbox, incoming) = mpsc::channel(INBOX);
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, token, clocks, inbox));
+        tasks.spawn(accept(listener, token, clocks, lost_after, inbox));
         Ok(Self { address, incoming, _tasks: tasks })
     }
 }
@@ -99,6 +100,7 @@ async fn accept(
     listener: TcpListener,
     token: Token,
     clocks: Clocks,
+    lost_after: Duration,
     inbox: mpsc::Sender<Incoming>,
 ) {
     let unauthenticated = Arc::new(Semaphore::new(UNAUTHENTICATED));
@@ -114,10 +116,10 @@ async fn accept(
         };
         let (token, inbox) = (token.clone(), inbox.clone());
         connections.spawn(async move {
-            let joined = join(id, stream, &token).await;
+            let joined = join(id, stream, &token, lost_after).await;
             drop(permit);
-            if let Ok((agent, from, to, outgoing)) = joined {
-                serve(agent, from, to, outgoing, clocks, inbox).await;
+            if let Ok(joined) = joined {
+                serve(joined, clocks, lost_after, inbox).await;
             }
         });
         while connections.try_join_next().is_some() {}
@@ -131,10 +133,11 @@ async fn join(
     id: AgentId,
     (stream, peer): (TcpStream, SocketAddr),
     token: &Token,
+    lost_after: Duration,
 ) -> Result<Joining, ConnectionError> {
     let (mut from, to) = greet(stream, token, Side::Manager).await?;
     loop {
-        if let AgentMessage::Join { role, host, environment } = from.next(LOST_AFTER).await? {
+        if let AgentMessage::Join { role, host, environment } = from.next(lost_after).await? {
             let (outbox, outgoing) = mpsc::channel(OUTBOX);
             let offset = Arc::default();
             let host = format!("{} ({})", bounded(&host), peer.ip());
@@ -151,11 +154,9 @@ fn bounded(name: &str) -> String {
 
 /// Carries what the agent says, and what it is told, until one of the two ends.
 async fn serve(
-    agent: JoinedAgent,
-    mut from: LineReader,
-    to: LineWriter,
-    outgoing: mpsc::Receiver<ManagerMessage>,
+    (agent, mut from, to, outgoing): Joining,
     clocks: Clocks,
+    lost_after: Duration,
     inbox: mpsc::Sender<Incoming>,
 ) {
     let (id, offset) = (agent.id, agent.offset.clone());
@@ -164,7 +165,7 @@ async fn serve(
     }
     let read = async {
         loop {
-            match from.next(LOST_AFTER).await {
+            match from.next(lost_after).await {
                 Ok(AgentMessage::Clock { asked, shown }) => {
                     let measured = ClockOffset::measured(asked, shown, clocks.now());
                     let mut best = offset.lock().unwrap_or_else(PoisonError::into_inner);

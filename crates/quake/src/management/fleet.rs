@@ -35,6 +35,8 @@ pub struct FleetSettings {
     pub token: Token,
     /// How long they may take to join.
     pub join_within: Duration,
+    /// How long one may say nothing, and be told nothing, before it is lost: each side speaks every second.
+    pub lost_after: Duration,
     /// The program and arguments that are `quake agent`.
     pub program: Vec<String>,
     /// What agents of this host say for people.
@@ -78,7 +80,7 @@ impl Fleet {
     pub(super) async fn new(settings: FleetSettings) -> Result<Self, RunError> {
         let clocks = Clocks::new();
         let (address, token) = (settings.listen, settings.token.clone());
-        let listener = Listener::bind(address, token, clocks)
+        let listener = Listener::bind(address, token, clocks, settings.lost_after)
             .await
             .map_err(|source| RunError::Listen { address, source })?;
         let clients = settings.local_clients + settings.remote_clients;
@@ -181,13 +183,14 @@ impl Fleet {
     fn take(&mut self, incoming: Incoming) -> Option<Said> {
         match incoming {
             Incoming::Joined(agent) => {
+                let lost_after = self.settings.lost_after;
                 let place = match agent.role {
                     Role::System => Some(&mut self.system).filter(|place| place.is_none()),
                     Role::Client => self.clients.iter_mut().find(|place| place.is_none()),
                 };
                 // Nobody else hears it, if it is gone at once.
                 let _ = match place {
-                    Some(place) => place.insert(agent).tell(ManagerMessage::Welcome),
+                    Some(place) => place.insert(agent).tell(ManagerMessage::Welcome { lost_after }),
                     None => agent.tell(ManagerMessage::Leave),
                 };
                 None

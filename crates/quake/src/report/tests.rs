@@ -116,8 +116,7 @@ fn system(of: Behaviour, second: u32) -> SystemSecond {
     let memory = 100e6 * (1.0 + saw) + of.leak * of.rate * f64::from(lived);
     let sample = ProcessSample {
         pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
-        resident: whole(memory),
-        proportional: None,
+        memory: whole(memory),
         threads: 30,
         descriptors: 60 + u64::from(second % 3),
         processor: 450_000,

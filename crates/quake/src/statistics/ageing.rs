@@ -4,7 +4,8 @@
 //! after each collection. So the seconds are put into batches, and the least of each stands for it (batch means, with
 //! minima). Batches are made longer until neighbours tell nothing of each other; with fewer than 12 left, nothing
 //! is said. A server that warms up grows ever more slowly, one that leaks does not: a rise has to be in the later half
-//! too, and as steep.
+//! too, and as steep. What can't be decided of the whole is looked at again without its initial transient ([`transient`]), for
+//! whether it is flat.
 
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +86,16 @@ impl Ageing {
     /// Of the samples of one life of a process, without its warm-up. `least` is the smallest growth that there is:
     /// a page, a descriptor.
     pub fn of(samples: &[Sample], criteria: Criteria, least: f64) -> Self {
+        let whole = Self::judged(samples, samples, criteria, least);
+        if !matches!(whole.judgement, Judgement::Undecided(_)) {
+            return whole;
+        }
+        let settled = Self::judged(&samples[transient(samples)..], samples, criteria, least);
+        if settled.judgement == Judgement::Flat { settled } else { whole }
+    }
+
+    /// Of a part of all samples: what would grow over all, at the rate of this part.
+    fn judged(samples: &[Sample], all: &[Sample], criteria: Criteria, least: f64) -> Self {
         let (earlier, later) = samples.split_at(samples.len() / 2);
         let (judged, trend) = match Stretch::of(samples) {
             Some(whole) if !whole.rises() => (Some(whole), Trend::None),
@@ -96,9 +107,14 @@ impl Ageing {
         };
         let Some(judged) = judged else { return Self::none(samples) };
         let span = |from: &Sample, to: &Sample| (judged.along)(to) - (judged.along)(from);
-        let lasted = samples.first().zip(samples.last()).map_or(0.0, |(from, to)| span(from, to));
+        let lasted = all.first().zip(all.last()).map_or(0.0, |(from, to)| span(from, to));
         let most = judged.steepness.upper * lasted;
         let is_within = |part: f64| most <= (part * judged.level).max(least);
+        // What rises surely, but by less than there can be seen of it, rises by chance of how it is counted.
+        let trend = match trend {
+            Trend::Steady if judged.steepness.lower * lasted < least => Trend::None,
+            trend => trend,
+        };
         let judgement = match trend {
             _ if is_within(criteria.negligible) => Judgement::Flat,
             Trend::Steady => Judgement::Rising,
@@ -261,6 +277,25 @@ impl Stretch {
     fn rises(&self) -> bool {
         self.test.z() > Z95
     }
+}
+
+/// How many samples at the beginning are of the initial transient: those without which the mean of the rest has the least
+/// standard error (marginal standard error rule, MSER: White, An effective truncation heuristic for bias reduction in
+/// simulation output, Simulation 69, 1997). At most half of them, as there.
+fn transient(samples: &[Sample]) -> usize {
+    let (mut mean, mut squares) = (0.0, 0.0);
+    let mut least = (f64::INFINITY, 0);
+    for (begin, sample) in samples.iter().enumerate().rev() {
+        let count = (samples.len() - begin) as f64;
+        let apart = sample.value - mean;
+        mean += apart / count;
+        squares += apart * (sample.value - mean);
+        let error = squares / (count * count);
+        if begin <= samples.len() / 2 && error <= least.0 {
+            least = (error, begin);
+        }
+    }
+    least.1
 }
 
 /// The least of a batch, in its middle.

@@ -2,7 +2,8 @@
 //! of what a crate for `/proc` reads, and what is read each second beside the system under test has to be little.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
@@ -21,8 +22,6 @@ pub(crate) struct Stat {
     /// Of the children that it has reaped.
     reaped: u64,
     pub(crate) threads: u64,
-    /// Resident pages.
-    resident: u64,
 }
 
 impl Stat {
@@ -40,11 +39,6 @@ impl Stat {
     pub(crate) fn processor_of_reaped(&self) -> u64 {
         micros(self.reaped)
     }
-
-    /// Resident memory in bytes.
-    pub(crate) fn resident(&self) -> u64 {
-        self.resident * number_of(SysconfVar::PAGE_SIZE, 4096)
-    }
 }
 
 fn micros(ticks: u64) -> u64 {
@@ -59,9 +53,15 @@ fn number_of(variable: SysconfVar, otherwise: u64) -> u64 {
         .unwrap_or(otherwise)
 }
 
+/// Bytes that a line of `/proc/PID/stat` and `statm` has at most, with much to spare: one read gets it, where
+/// [`fs::read`] takes five for a file that tells no size.
+const LINE: usize = 4096;
+
 /// What is told of a process; none if there is none.
 pub(crate) fn stat(pid: i32) -> Option<Stat> {
-    parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+    let mut line = [0; LINE];
+    let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+    parse_stat(pid, &line[..length])
 }
 
 fn parse_stat(pid: i32, text: &[u8]) -> Option<Stat> {
@@ -80,7 +80,6 @@ fn parse_stat(pid: i32, text: &[u8]) -> Option<Stat> {
         own: number(14)? + number(15)?,
         reaped: number(16)? + number(17)?,
         threads: number(20)?,
-        resident: number(24)?,
     })
 }
 
@@ -112,9 +111,18 @@ pub(crate) fn descriptors(pid: i32) -> Option<u64> {
     }
 }
 
-/// The proportional set size of a process, in bytes. The kernel walks all of its pages for that.
-pub(crate) fn proportional(pid: i32) -> Option<u64> {
-    kilobytes(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, "Pss:")
+/// The anonymous memory of a process, in bytes: what is resident, less what is of files or shared.
+pub(crate) fn anonymous(pid: i32) -> Option<u64> {
+    let mut line = [0; LINE];
+    let length = File::open(format!("/proc/{pid}/statm")).ok()?.read(&mut line).ok()?;
+    anonymous_in(std::str::from_utf8(&line[..length]).ok()?)
+}
+
+fn anonymous_in(text: &str) -> Option<u64> {
+    // Pages: size, resident, shared (files and shared memory).
+    let mut pages = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * number_of(SysconfVar::PAGE_SIZE, 4096))
 }
 
 /// The host's memory that is available, in bytes.
@@ -145,11 +153,19 @@ pub(crate) fn out_of_memory_kills() -> u64 {
     kills.and_then(|kills| kills.parse().ok()).unwrap_or(0)
 }
 
-/// Established connections to a port of this host.
+/// Established connections to a port of this host. Each read of these files has the kernel walk its table of all
+/// connections, which is large if it is empty, too (some milliseconds): so few are made.
 pub(crate) fn connections(port: u16) -> u64 {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
-    tables.iter().flatten().map(|table| connections_in(table, port)).sum()
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].iter().filter_map(|path| {
+        let mut table = Vec::with_capacity(TABLE);
+        File::open(path).ok()?.read_to_end(&mut table).ok()?;
+        String::from_utf8(table).ok()
+    });
+    tables.map(|table| connections_in(&table, port)).sum()
 }
+
+/// Bytes of a table of connections that are read at once.
+const TABLE: usize = 64 << 10;
 
 fn connections_in(table: &str, port: u16) -> u64 {
     let port = format!(":{port:04X}");
@@ -175,11 +191,20 @@ mod tests {
     fn a_stat_is_read_whatever_the_name() {
         let text = b"12 (a) S 7 (b) 3) R 34 12 12 0 -1 4194560 1 2 3 4 50 7 200 100 20 0 9 0 815 1234 321 1844";
         let stat = parse_stat(12, text).expect("it is one");
-        assert_eq!((stat.parent, stat.group, stat.threads, stat.resident), (34, 12, 9, 321));
+        assert_eq!((stat.parent, stat.group, stat.threads), (34, 12, 9));
         assert_eq!((stat.own, stat.reaped), (57, 300));
         for cut in 0..text.len() - 5 {
             let _ = parse_stat(12, &text[..cut]);
         }
+    }
+
+    #[test]
+    fn anonymous_memory_is_what_is_resident_and_not_shared() {
+        let page = number_of(SysconfVar::PAGE_SIZE, 4096);
+        assert_eq!(anonymous_in("765 405 378 5 0 123 0"), Some(27 * page));
+        assert_eq!(anonymous_in("765 405"), None);
+        // A process that ends.
+        assert_eq!(anonymous_in("0 0 0 0 0 0 0"), Some(0));
     }
 
     #[test]
@@ -196,9 +221,9 @@ mod tests {
     #[test]
     fn this_host_and_this_process_are_read() {
         let own = stat(std::process::id().cast_signed()).expect("this process");
-        assert!(own.resident() > 0 && own.threads > 0 && !own.has_ended());
+        assert!(own.threads > 0 && !own.has_ended());
         assert!(descriptors(own.pid).expect("they are open") >= 3);
-        assert!(proportional(own.pid).expect("one's own can be read") > 0);
+        assert!(anonymous(own.pid).expect("one's own can be read") > 0);
         assert!(memory_available().expect("there is some") > 0);
         let (used, all) = processor().expect("there is one");
         assert!(used > 0 && used < all);

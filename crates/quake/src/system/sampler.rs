@@ -10,15 +10,16 @@ use super::process::SeenProcess;
 use crate::probe::Probe;
 use crate::record::{ProcessSample, SystemSecond};
 
-/// Every so many seconds the proportional set size is read: the kernel walks all pages of the process for it, and holds
-/// back meanwhile what changes them.
-const PROPORTIONAL_EVERY: u32 = 10;
+/// Every so many seconds connections are counted: the kernel walks its table of all connections for it.
+const CONNECTIONS_EVERY: u32 = 10;
 
 /// Takes a sample of the system each second.
 #[derive(Debug)]
 pub struct Sampler {
     processes: BTreeMap<String, SeenProcess>,
     port: u16,
+    /// To that port, when they were last counted.
+    connections: u64,
     directory: PathBuf,
     probe: Probe,
     /// Processor time of each process and its descendants until now, in microseconds.
@@ -37,7 +38,8 @@ impl Sampler {
         probe: Probe,
     ) -> Self {
         let (used, host, own) = (BTreeMap::new(), (0, 0), 0);
-        let mut sampler = Self { processes, port, directory, probe, used, host, own };
+        let mut sampler =
+            Self { processes, port, connections: 0, directory, probe, used, host, own };
         // Times count from now.
         sampler.sample(0);
         sampler
@@ -47,10 +49,13 @@ impl Sampler {
     pub fn sample(&mut self, second: u32) -> SystemSecond {
         let names: Vec<String> = self.processes.keys().cloned().collect();
         let samples = names.into_iter().filter_map(|name| {
-            let sample = self.process(&name, second)?;
+            let sample = self.process(&name)?;
             Some((name, sample))
         });
         let processes = samples.collect();
+        if second.is_multiple_of(CONNECTIONS_EVERY) {
+            self.connections = proc::connections(self.port);
+        }
         let host = proc::processor().unwrap_or_default();
         let (used, all) = (host.0.saturating_sub(self.host.0), host.1.saturating_sub(self.host.1));
         let own = proc::own_processor();
@@ -59,7 +64,7 @@ impl Sampler {
         SystemSecond {
             second,
             processes,
-            connections: proc::connections(self.port),
+            connections: self.connections,
             memory_available: proc::memory_available().unwrap_or(0),
             disk_free: FreeSpace::at(&self.directory).map_or(0, |free| free.bytes),
             processor: if all == 0 { 0.0 } else { used as f64 / all as f64 },
@@ -68,7 +73,7 @@ impl Sampler {
         }
     }
 
-    fn process(&mut self, name: &str, second: u32) -> Option<ProcessSample> {
+    fn process(&mut self, name: &str) -> Option<ProcessSample> {
         let seen = &self.processes[name];
         let reaper = seen.reaper.cast_signed();
         let tree = proc::descendants(reaper);
@@ -81,13 +86,9 @@ impl Sampler {
             return None;
         }
         seen.is_alive();
-        let proportional = second.is_multiple_of(PROPORTIONAL_EVERY);
         Some(ProcessSample {
             pid,
-            resident: tree.iter().map(proc::Stat::resident).sum(),
-            proportional: proportional
-                .then(|| tree.iter().map(|stat| proc::proportional(stat.pid)).sum())
-                .flatten(),
+            memory: tree.iter().filter_map(|stat| proc::anonymous(stat.pid)).sum(),
             threads: tree.iter().map(|stat| stat.threads).sum(),
             descriptors: tree.iter().filter_map(|stat| proc::descriptors(stat.pid)).sum(),
             processor: used.saturating_sub(before),

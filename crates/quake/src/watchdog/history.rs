@@ -42,8 +42,8 @@ pub(super) struct History {
     clients: f64,
     seconds: VecDeque<Second>,
     baseline: Baseline,
-    /// The server's resident memory when it was first seen.
-    pub(super) resident_at_first: Option<u64>,
+    /// The server's memory when it was first seen.
+    pub(super) memory_at_first: Option<u64>,
 }
 
 /// Right answers a second of all clients, by the first seconds.
@@ -102,7 +102,7 @@ impl History {
                 length: seconds(settings.baseline).max(LEAST_SECONDS),
                 value: None,
             },
-            resident_at_first: None,
+            memory_at_first: None,
         }
     }
 
@@ -111,8 +111,8 @@ impl History {
         if part > 0.0 && (second.begun > 0 || second.outcomes.right > 0) {
             self.baseline.add(second.outcomes.right as f64 / part);
         }
-        let resident = second.server.map(|server| server.resident);
-        self.resident_at_first = self.resident_at_first.or(resident);
+        let memory = second.server.map(|server| server.memory);
+        self.memory_at_first = self.memory_at_first.or(memory);
         self.seconds.push_back(second);
         if self.seconds.len() > LONGEST_WINDOW {
             self.seconds.pop_front();

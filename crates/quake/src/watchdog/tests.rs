@@ -31,7 +31,7 @@ struct Seen {
     outcomes: Outcomes,
     probe: Option<Result<u64, String>>,
     cores: f64,
-    resident: u64,
+    memory: u64,
 }
 
 fn healthy() -> Seen {
@@ -45,7 +45,7 @@ fn answers(outcomes: Outcomes) -> Seen {
         outcomes,
         probe: Some(Ok(800)),
         cores: 0.5,
-        resident: 64 << 20,
+        memory: 64 << 20,
     }
 }
 
@@ -121,7 +121,7 @@ impl Simulation {
             )]
             let processor = (seen.cores * 1e6) as u64;
             let sample =
-                ProcessSample { pid: 1, resident: seen.resident, processor, ..Default::default() };
+                ProcessSample { pid: 1, memory: seen.memory, processor, ..Default::default() };
             let system = SystemSecond {
                 second: self.second,
                 processes: [(SERVER.to_owned(), sample)].into(),
@@ -536,11 +536,11 @@ fn restarts_that_were_meant_are_no_failures() {
 #[test]
 fn it_is_rejuvenated_by_time_throughput_and_memory() {
     let slow = answers(Outcomes { right: 140, ..Outcomes::default() });
-    let large = Seen { resident: 200 << 20, ..healthy() };
+    let large = Seen { memory: 200 << 20, ..healthy() };
     for (setting, seen, because) in [
         ("every = '1m'", healthy(), "it has run for 60 s"),
         ("throughput_below = 0.3", slow, "goodput fell to 28.0 % of the baseline"),
-        ("memory_above = '100MiB'", large, "its resident memory is 200.0 MiB"),
+        ("memory_above = '100MiB'", large, "its memory is 200.0 MiB"),
     ] {
         let mut simulation = simulate(&format!("rejuvenate = {{ {setting} }}"));
         simulation.see(20, &healthy());
@@ -561,7 +561,7 @@ fn it_is_rejuvenated_by_time_throughput_and_memory() {
 
 #[test]
 fn a_server_that_is_above_its_memory_from_the_first_is_not_restarted_for_ever() {
-    let large = Seen { resident: 200 << 20, ..healthy() };
+    let large = Seen { memory: 200 << 20, ..healthy() };
     let mut simulation = simulate("rejuvenate = { memory_above = '100MiB' }");
     for _ in 0..10 {
         simulation.see(4, &large);

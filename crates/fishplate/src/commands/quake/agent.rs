@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use fishplate_quake::agent::token::Token;
 use fishplate_quake::agent::{self, AgentSettings, Role};
 
-use crate::commands::client::run_interruptible;
+use crate::commands::client::{duration, run_interruptible};
 
 /// Do a manager's work on this host: make requests, or start and watch the system under test
 ///
@@ -25,6 +26,9 @@ pub(super) struct AgentArgs {
     /// The file with the manager's token; `-` is standard input
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// How long to try to reach the manager, and then to wait to be taken
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
+    join_within: Duration,
     /// Start and watch the system under test, on its host, instead of making requests
     #[arg(long)]
     system: bool,
@@ -39,6 +43,7 @@ pub(super) fn run(args: AgentArgs) -> Result<ExitCode> {
     let settings = AgentSettings {
         manager: args.join,
         token: Token::read(&args.token_file)?,
+        join_within: args.join_within,
         role: if args.system { Role::System } else { Role::Client },
         directory: args.directory.unwrap_or_else(|| temporary.path().to_owned()),
         subprocess: super::program("subprocess")?,

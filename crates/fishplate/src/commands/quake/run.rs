@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use fishplate_quake::agent::token::Token;
 use fishplate_quake::experiment::Experiment;
 use fishplate_quake::management::fleet::FleetSettings;
-use fishplate_quake::management::{self, Observer, RunSettings};
+use fishplate_quake::management::{self, RunSettings};
 use fishplate_quake::record::RunDirectory;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -27,6 +27,8 @@ use crate::output::failure::UsageError;
 
 /// Where agents of this host dial.
 const LOOPBACK: &str = "127.0.0.1:0";
+/// The least that `--lost-after` may be.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
 
 /// Run an experiment, and say of each system whether it can be trusted
 ///
@@ -73,6 +75,9 @@ pub(super) struct RunArgs {
     /// How long agents may take to join
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     join_within: Duration,
+    /// How long the other end of an agent's connection may say nothing before it counts as lost
+    #[arg(long, value_name = "TIME", value_parser = lost_after, default_value = "30s")]
+    lost_after: Duration,
 }
 
 /// Runs the command.
@@ -100,16 +105,13 @@ pub(super) fn run(args: RunArgs, output: Output) -> Result<ExitCode> {
         listen: args.listen.unwrap_or_else(|| LOOPBACK.parse().expect("it is an address")),
         token: args.token_file.as_deref().map_or_else(|| Ok(Token::random()?), token)?,
         join_within: args.join_within,
+        lost_after: args.lost_after,
         program: super::program("agent")?,
         log: path.join("agents.log"),
     };
     let settings = RunSettings { directory, cells: args.cells, fleet };
     let end = until_stopped(|stop| async move {
-        let mut observer: Box<dyn Observer> = match output.json {
-            true => Box::new(Nobody),
-            false => Box::new(Picture::new()),
-        };
-        Ok(management::run(&experiment, settings, &mut *observer, stop).await?)
+        Ok(management::run(&experiment, settings, &mut Picture::new(), stop).await?)
     })?;
     let is_bad = report::show(&path, output)?;
     if end.interrupted {
@@ -122,10 +124,14 @@ pub(super) fn run(args: RunArgs, output: Output) -> Result<ExitCode> {
     Ok(if is_bad { Exit::Untrusted } else { Exit::Success }.into())
 }
 
-/// Nobody looks on.
-struct Nobody;
-
-impl Observer for Nobody {}
+/// Each side speaks every second: what is hardly longer is no silence.
+fn lost_after(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time < SHORTEST_SILENCE {
+        return Err(format!("agents speak every second: give {SHORTEST_SILENCE:?} or more"));
+    }
+    Ok(time)
+}
 
 /// Runs something that ends in order at a first SIGINT or SIGTERM, and at once at a second.
 fn until_stopped<T, F: Future<Output = Result<T>>>(
