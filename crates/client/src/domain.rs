@@ -37,6 +37,18 @@ pub enum DomainError {
         /// The rank.
         rank: u32,
     },
+    /// A rank is at two places.
+    #[error(
+        "rank {rank} is told to be at two places: {one}, and {other}; somebody else has started ranks of the same domain"
+    )]
+    Contradiction {
+        /// The rank.
+        rank: u32,
+        /// Where it was told to be first, and by whom.
+        one: String,
+        /// Where it was told to be then.
+        other: String,
+    },
     /// There is no such number of ranks.
     #[error("{0} ranks are none or too many: 1 to 2147483647 can be")]
     Count(u64),
@@ -47,7 +59,10 @@ impl DomainError {
     pub fn cause(&self) -> Option<&Error> {
         match self {
             Self::Server { source, .. } => Some(source),
-            Self::NoRanks { .. } | Self::Incomplete { .. } | Self::Count(_) => None,
+            Self::NoRanks { .. }
+            | Self::Incomplete { .. }
+            | Self::Contradiction { .. }
+            | Self::Count(_) => None,
         }
     }
 }

@@ -297,8 +297,11 @@ limits! {
         /// of memory; one more is refused with 503 (`QueueFull`), and its rank dials again
         gateway_connections: usize = 4096, Count > 0;
         /// ranks of a domain of which some run here, all others included
-        /// (`InvalidValue`); for each rank here what it tells of itself is kept, at most 107 bytes for each of the domain's
+        /// (`InvalidValue`); for each rank here its traffic is kept, at most 107 bytes for each of the domain's, and routes
         domain_ranks: u32 = 4096, Count > 0;
+        /// ways by which ranks of a domain that run here reach others, with the addresses that they passed over, as they tell them;
+        /// each rank has the same part of it. What is more is left out, first of those that came about at once, and how many these are is told
+        domain_routes: usize = 65536, Count;
         /// connections to each relay (`serve --relay`) that are kept ready for those who want to reach this server
         relay_idle: usize = 8, Count > 0;
         /// connections to each relay at once, that wait or are in use (those of ranks stay); when all are, the relay

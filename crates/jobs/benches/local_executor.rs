@@ -164,6 +164,7 @@ fn plan() -> Plan {
         fault: None,
         progress: None,
         answer: fishplate_jobs::output_choices::OutputChoices::default(),
+        reuse: None,
         limits: fishplate_jobs::plan::JobLimits::default(),
     }
 }

@@ -54,6 +54,10 @@ pub struct Plan {
     /// How the caller wants the outputs.
     #[serde(default, skip_serializing_if = "OutputChoices::is_plain")]
     pub answer: OutputChoices,
+    /// Its caller takes the results of an equal job of before, if there is one that they may have: a digest of the service and of what the call
+    /// holds, 64 hexadecimal digits. What is fetched comes on top ([`crate::engine`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<String>,
     /// What the job may use.
     pub limits: JobLimits,
 }

@@ -182,6 +182,7 @@ impl Program {
             dimensions: filled.dimensions,
             success: invocation.success.clone(),
             answer: crate::output_choices::OutputChoices::default(),
+            reuse: None,
             limits: self.description.limits.clone(),
         };
         Ok((plan, filled.placements))

@@ -14,6 +14,7 @@
 //!   run              the journal of the executor on this machine
 //!   manifest         what the job is, for when its record is lost
 //!   handed-out       there, once its outputs were given to somebody
+//!   taken            which of its outputs are those of an equal job
 //! ```
 //!
 //! Directories of removed jobs are kept for the next ones in `spare/` beside the jobs' common
@@ -35,6 +36,7 @@ mod removal;
 mod size;
 mod streams;
 mod strip;
+mod take;
 #[cfg(test)]
 mod tests;
 
@@ -56,6 +58,7 @@ pub use size::disk_use;
 pub(crate) use size::{taken_since, workspace_use};
 pub use streams::{MOST_LOG_READ, OutputStream, log_length, progress, read_log};
 pub(crate) use strip::strip;
+pub(crate) use take::{give_back_outputs, take_outputs};
 
 use crate::plan::Plan;
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::launch::lines::Lines;
-use fishplate_ranks::launch::rendezvous::{Address, ClientMessage, LONGEST_LINE, ServerMessage};
+use fishplate_ranks::launch::rendezvous::{
+    Address, ClientMessage, LONGEST_LINE, MessageError, ServerMessage,
+};
 use fishplate_ranks::status::{RankStatus, longest_line};
 use fishplate_ranks::{Credential, DomainId, Rank};
 
@@ -152,9 +154,10 @@ impl Rendezvous {
     /// Whether the connection may go on.
     fn take_lines(&mut self, connection: &mut Connection, abort: &mut Option<Abort>) -> bool {
         while let Some(line) = connection.lines.take() {
-            let message = std::str::from_utf8(&line).ok().and_then(|line| line.parse().ok());
+            let message = std::str::from_utf8(&line).map_err(|_| MessageError::Strange);
+            let message = message.and_then(str::parse);
             if connection.reports {
-                let (Some(ClientMessage::Status(status)), Some(rank)) = (message, connection.rank)
+                let (Ok(ClientMessage::Status(status)), Some(rank)) = (message, connection.rank)
                 else {
                     return false;
                 };
@@ -163,14 +166,14 @@ impl Rendezvous {
                 continue;
             }
             match (message, connection.rank) {
-                (Some(ClientMessage::Join { domain, rank, credential, address }), None) => {
+                (Ok(ClientMessage::Join { domain, rank, credential, address }), None) => {
                     if let Err(reason) = self.join(domain, rank, &credential, address) {
                         refuse(connection, reason);
                         return false;
                     }
                     connection.rank = Some(rank);
                 }
-                (Some(ClientMessage::Report { domain, rank, credential }), None)
+                (Ok(ClientMessage::Report { domain, rank, credential }), None)
                     if self.knows(domain, &credential)
                         && self
                             .members
@@ -180,15 +183,19 @@ impl Rendezvous {
                     (connection.rank, connection.reports) = (Some(rank), true);
                     self.members[rank as usize].reports = true;
                 }
-                (Some(ClientMessage::Leave), Some(rank)) => {
+                (Ok(ClientMessage::Leave), Some(rank)) => {
                     self.members[rank as usize].left = true;
                     self.news = true;
                 }
-                (Some(ClientMessage::Abort { code }), Some(rank)) => {
+                (Ok(ClientMessage::Abort { code }), Some(rank)) => {
                     abort.get_or_insert(Abort { rank, code });
                 }
+                (Err(error), None) => {
+                    refuse(connection, error.to_string());
+                    return false;
+                }
                 _ => {
-                    refuse(connection, "it is no message of a rank's".to_owned());
+                    refuse(connection, MessageError::Strange.to_string());
                     return false;
                 }
             }

@@ -235,17 +235,26 @@ impl Process {
     /// Connects to all others, who do the same. From then on what is sent is on its way when the call that sends it returns,
     /// though its caller passes no messages for long: no connection has to be greeted first. Who is out of reach
     /// is waited for no longer than `peer_timeout`.
-    pub fn connect(&self) {
+    ///
+    /// # Errors
+    /// Another one speaks another version.
+    pub fn connect(&self) -> Result<()> {
         let until = Instant::now() + self.settings.peer_timeout;
-        let mut watched = false;
+        let (mut watched, mut refusal) = (false, None);
         self.wait_for(WaitFor::Pending, Some(until), |state| {
-            let over = state.transport.is_connected() || Instant::now() >= until;
+            refusal = state.transport.refusal();
+            let over =
+                refusal.is_some() || state.transport.is_connected() || Instant::now() >= until;
             if !over && !watched {
                 watched = true;
                 state.transport.watch();
             }
             over.then_some(())
         });
+        match refusal {
+            Some((rank, why)) => Err(Error::Join { problem: format!("rank {rank}: {why}") }),
+            None => Ok(()),
+        }
     }
 
     /// This process's rank in the domain.

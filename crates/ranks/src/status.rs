@@ -26,6 +26,8 @@ pub struct RankStatus {
     pub traffic: Vec<Traffic>,
     /// How it reaches whom, or does not; by rank; ranks of which nothing is known yet are left out.
     pub routes: Vec<PeerRoute>,
+    /// So many more were told and are not kept.
+    pub omitted_routes: u32,
 }
 
 /// What a rank waits for.
@@ -87,13 +89,15 @@ pub fn longest_line(ranks: u32) -> usize {
     BESIDES + (PER_RANK + route::LONGEST) * ranks as usize
 }
 
-/// `CLIENTS TRAFFIC ROUTES [MILLISECONDS ALL MOVING RANKS CALL]`: flags are 0 or 1, lists have commas or are `-`.
+/// `CLIENTS TRAFFIC ROUTES [MILLISECONDS ALL MOVING RANKS CALL]`: flags are 0 or 1, lists have commas or are `-`; that of routes may end with
+/// `+N`: so many more are not kept.
 impl fmt::Display for RankStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let traffic = self.traffic.iter().map(|of| {
             format!("{}:{}:{}:{}:{}", of.peer, of.messages, of.bytes, of.sent, of.received)
         });
-        let routes = self.routes.iter().map(route::to_word);
+        let omitted = (self.omitted_routes > 0).then(|| format!("+{}", self.omitted_routes));
+        let routes = self.routes.iter().map(route::to_word).chain(omitted);
         write!(f, "{} {} {}", u8::from(self.clients), list(traffic), list(routes))?;
         let Some(wait) = &self.wait else { return Ok(()) };
         let ranks = list(wait.ranks.iter().map(Rank::to_string));
@@ -123,8 +127,7 @@ impl FromStr for RankStatus {
         if !traffic.is_sorted_by(|one, next| one.peer < next.peer) {
             return Err(StatusError);
         }
-        let routes: Vec<PeerRoute> =
-            items(word()?).map(route::of_word).collect::<Result<_, _>>()?;
+        let (routes, omitted_routes) = routes(word()?)?;
         if !routes.is_sorted_by(|one, next| one.peer < next.peer) {
             return Err(StatusError);
         }
@@ -138,8 +141,41 @@ impl FromStr for RankStatus {
                 call: plain(word()?)?,
             }),
         };
-        Ok(Self { wait, clients, traffic, routes })
+        Ok(Self { wait, clients, traffic, routes, omitted_routes })
     }
+}
+
+impl RankStatus {
+    /// Keeps so many routes at most. First those are left out that came about at the first address, which say least; they are counted.
+    pub fn limit_routes(&mut self, most: usize) {
+        let over = self.routes.len().saturating_sub(most);
+        if over == 0 {
+            return;
+        }
+        let says_little = |of: &PeerRoute| of.address.is_some() && of.rejected.is_empty();
+        self.routes.sort_by_key(says_little);
+        self.routes.truncate(most);
+        self.routes.shrink_to_fit();
+        self.routes.sort_by_key(|route| route.peer);
+        let over = u32::try_from(over).unwrap_or(u32::MAX);
+        self.omitted_routes = self.omitted_routes.saturating_add(over);
+    }
+}
+
+/// Those of a line, and how many more there were: `+N` is the last item.
+fn routes(word: &str) -> Result<(Vec<PeerRoute>, u32), StatusError> {
+    let (kept, omitted) = match word.rsplit_once(',').map_or(("-", word), |split| split) {
+        (kept, last) if last.starts_with('+') => {
+            let omitted = number(&last[1..])?;
+            // One number has one text.
+            if last[1..] != u32::to_string(&omitted) || omitted == 0 {
+                return Err(StatusError);
+            }
+            (kept, omitted)
+        }
+        _ => (word, 0),
+    };
+    Ok((items(kept).map(route::of_word).collect::<Result<_, _>>()?, omitted))
 }
 
 fn items(word: &str) -> impl Iterator<Item = &str> {
@@ -186,7 +222,7 @@ mod tests {
         #[test]
         fn a_status_is_read_as_it_was_written(
             clients: bool, waits: bool, all: bool, moving: bool, milliseconds: u64,
-            numbers in proptest::collection::btree_map(any::<u32>(), any::<(u64, u64, u64, u64)>(), 0..5),
+            numbers in proptest::collection::btree_map(any::<u32>(), any::<(u64, u64, u64, u64)>(), 0..5), omitted_routes: u32,
         ) {
             let traffic = numbers.iter().map(|(&peer, &(messages, bytes, sent, received))| {
                 Traffic { peer, messages, bytes, sent, received }
@@ -202,14 +238,14 @@ mod tests {
             let call = "recv from 3 tag 7".to_owned();
             let wait = Wait { call, ranks, all, moving, milliseconds };
             let status =
-                RankStatus { wait: waits.then_some(wait), clients, traffic: traffic.collect(), routes: routes.collect() };
+                RankStatus { wait: waits.then_some(wait), clients, traffic: traffic.collect(), routes: routes.collect(), omitted_routes };
             let line = status.to_string();
             prop_assert!(line.len() < longest_line(u32::try_from(numbers.len()).unwrap()));
             prop_assert_eq!(line.parse(), Ok(status));
         }
 
         #[test]
-        fn any_line_is_a_status_or_none(line in "[-01 :,;=%a-z]{0,40}") {
+        fn any_line_is_a_status_or_none(line in "[-+01 :,;=%a-z]{0,40}") {
             if let Ok(status) = line.parse::<RankStatus>() {
                 prop_assert_eq!(status.to_string().parse(), Ok(status));
             }

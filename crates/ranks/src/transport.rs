@@ -64,6 +64,11 @@ pub trait Transport: Send {
         true
     }
 
+    /// Another process that can't be spoken to, whatever is tried, and why.
+    fn refusal(&self) -> Option<(Rank, String)> {
+        None
+    }
+
     /// How it reaches others, as far as that is known, by rank.
     fn routes(&self) -> Vec<PeerRoute> {
         Vec::new()

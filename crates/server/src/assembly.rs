@@ -15,7 +15,7 @@ use fishplate_data::settings::{SettingsError, TransportSettings};
 use fishplate_data::transfer::{Addresses, Files, Http, Transports};
 use fishplate_data::{Policy, PolicySettings, Pool, PoolError, PoolSettings, Resolver, Sessions};
 use fishplate_jobs::descriptor::Description;
-use fishplate_jobs::engine::Engine;
+use fishplate_jobs::engine::{Engine, ReuseRule};
 use fishplate_jobs::executor::Executor;
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
 use fishplate_jobs::function::Functions;
@@ -29,6 +29,7 @@ use fishplate_jobs::store::{Store, StoreError};
 use crate::audit::AuditLog;
 use crate::authentication::chain::{AuthenticatorError, Authenticators};
 use crate::data::{Data, PoolQuota};
+use crate::dispatch::authorise::{Access, Action};
 use crate::dispatch::provider::Provider;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
@@ -327,6 +328,7 @@ pub fn limit_owners_by(engine: &Engine, limits: &Limits) -> Result<(), AssemblyE
 }
 
 fn limit_owners(engine: &Engine, policy: Option<Arc<PolicyFile>>, defaults: OwnerLimits) {
+    engine.set_reuse_rule(policy.clone().map(reuse_rule));
     match policy {
         Some(file) => {
             engine.set_quotas(move || Arc::new(PolicyQuotas::new(file.policy(), defaults)));
@@ -336,6 +338,14 @@ fn limit_owners(engine: &Engine, policy: Option<Arc<PolicyFile>>, defaults: Owne
             engine.set_quotas(move || Arc::clone(&defaults));
         }
     }
+}
+
+/// Whether somebody may have results of somebody else's jobs, as the policy says when it is asked.
+fn reuse_rule(file: Arc<PolicyFile>) -> Arc<ReuseRule> {
+    Arc::new(move |principal, service, operation, owner| {
+        let action = Action::Reuse;
+        file.policy().may_reuse(&Access { principal, service, operation, action }, owner)
+    })
 }
 
 fn providers(

@@ -26,8 +26,8 @@ use fishplate_ranks::transport::shared_memory::Segment;
 use fishplate_ranks::{Credential, DomainId, Rank};
 use tokio::sync::{Semaphore, watch};
 
-pub(crate) use self::locations::Location;
 use self::locations::Locations;
+pub(crate) use self::locations::{Location, Presence};
 
 /// The name by which programs ask for the MPI library (MPI 5.0, chapter 20).
 const LIBRARY: &str = "libmpi_abi.so.1";
@@ -39,8 +39,7 @@ pub struct Domains {
     directory: PathBuf,
     /// How long a domain that nobody uses is kept.
     retention: Duration,
-    /// How many ranks one may have: what a rank tells of itself grows with them.
-    most_ranks: u32,
+    bounds: DomainBounds,
     /// Bounds the connections of the gateway.
     passages: Arc<Semaphore>,
     locations: Locations,
@@ -49,6 +48,17 @@ pub struct Domains {
     all: Mutex<HashMap<DomainId, DomainEntry>>,
     /// The socket, once there is one.
     socket: tokio::sync::OnceCell<PathBuf>,
+}
+
+/// How much there may be of domains.
+#[derive(Clone, Copy, Debug)]
+pub struct DomainBounds {
+    /// Ranks of one, wherever they are: what a rank tells of itself grows with them.
+    pub ranks: u32,
+    /// Routes that are kept of the ranks of one that run here, all of them together.
+    pub routes: usize,
+    /// Connections that the gateway passes on at once.
+    pub passages: usize,
 }
 
 #[derive(Debug)]
@@ -137,6 +147,34 @@ fn wrong(parameter: &str, what: impl Into<String>) -> Fault {
     Fault::new(FaultCode::InvalidValue, what).parameter(parameter)
 }
 
+/// Looks whether what is told of where ranks are agrees with what is known of those that joined here, and with itself; `gateway` is where others
+/// reach a rank of this server.
+///
+/// # Errors
+/// `InvalidValue`, which names the rank and both places.
+pub(crate) fn check_addresses(
+    members: &BTreeMap<Rank, Member>,
+    told: &[Address],
+    gateway: impl Fn(Rank) -> Option<Address>,
+) -> Result<(), Fault> {
+    let mut ranks: HashMap<String, Rank> = HashMap::new();
+    for (rank, address) in (0..).zip(told) {
+        if let Some(other) = ranks.insert(address.to_string(), rank) {
+            let what = format!("ranks {other} and {rank} are told to be both at {address}");
+            return Err(wrong("addresses", what));
+        }
+        let own = members.get(&rank).and_then(|member| member.address.as_ref());
+        if let Some(own) = own.filter(|own| *own != address)
+            && gateway(rank).as_ref() != Some(address)
+        {
+            let what =
+                format!("rank {rank} is told to be at {address}, and has joined here at {own}");
+            return Err(wrong("addresses", what));
+        }
+    }
+    Ok(())
+}
+
 fn no_such_domain(domain: DomainId) -> Fault {
     let what = format!(
         "there is no domain {domain} of yours here: places are reserved first, and a server that was started anew knows none of before"
@@ -169,17 +207,12 @@ impl DomainEntry {
 
 impl Domains {
     /// None yet.
-    pub fn new(
-        directory: PathBuf,
-        retention: Duration,
-        most_ranks: u32,
-        passages: usize,
-    ) -> Arc<Self> {
+    pub fn new(directory: PathBuf, retention: Duration, bounds: DomainBounds) -> Arc<Self> {
         let (all, socket) = (Mutex::default(), tokio::sync::OnceCell::new());
         let locations = Locations::new(directory.join("locations"));
-        let passages = Arc::new(Semaphore::new(passages.min(Semaphore::MAX_PERMITS)));
+        let passages = Arc::new(Semaphore::new(bounds.passages.min(Semaphore::MAX_PERMITS)));
         let swept = tokio::sync::OnceCell::new();
-        Arc::new(Self { directory, retention, most_ranks, passages, locations, swept, all, socket })
+        Arc::new(Self { directory, retention, bounds, passages, locations, swept, all, socket })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<DomainId, DomainEntry>> {
@@ -201,6 +234,26 @@ impl Domains {
             && self.locations.is_of_another(domain, owner, engine).await?
         {
             return Err(no_such_domain(domain));
+        }
+        Ok(())
+    }
+
+    /// Looks whether a rank may be started: it may go on from before this server was started, and then there would be two of it.
+    ///
+    /// # Errors
+    /// It does; or the record of its job can't be read.
+    pub(crate) async fn check_rank(
+        &self,
+        domain: DomainId,
+        rank: Rank,
+        engine: &Engine,
+    ) -> Result<(), Fault> {
+        let Some(before) = self.locations.read(domain, rank) else { return Ok(()) };
+        if let Presence::At(at) = before.find(engine).await? {
+            let what = format!(
+                "rank {rank} of the domain goes on at {at} since before this server was started anew: end the domain first"
+            );
+            return Err(wrong("rank", what));
         }
         Ok(())
     }
@@ -263,13 +316,10 @@ impl Domains {
             Fault::new(FaultCode::Internal, what)
         })?;
         let NewRank { domain, rank, ranks, transport, ref credential, ref addresses } = *new;
-        if ranks > self.most_ranks {
-            let what = format!(
-                "a domain of which some ranks are here has at most {} ranks",
-                self.most_ranks
-            );
-            let fault = wrong("ranks", what).limit("domain_ranks", u64::from(self.most_ranks));
-            return Err(fault);
+        let most = self.bounds.ranks;
+        if ranks > most {
+            let what = format!("a domain of which some ranks are here has at most {most} ranks");
+            return Err(wrong("ranks", what).limit("domain_ranks", u64::from(most)));
         }
         self.with(domain, owner, |entry| {
             if entry.credential.get_or_insert_with(|| credential.clone()) != credential {
@@ -415,8 +465,10 @@ impl Domains {
         let at = member.filter(|member| member.connected);
         let at = at.and_then(|member| member.address.as_ref()?.socket());
         let is_member = member.is_some();
+        // Whether one that has not joined will.
+        let job = member.filter(|member| member.address.is_none()).map(|member| member.job);
         drop(all);
-        let known = credential.map(|credential| Location { credential, at, job: None });
+        let known = credential.map(|credential| Location { credential, at, job });
         if is_member {
             return known;
         }

@@ -17,7 +17,7 @@ use crate::authentication::chain::Authenticators;
 use crate::data::Data;
 use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser, is_within};
 use crate::dispatch::provider::Provider;
-use crate::domains::Domains;
+use crate::domains::{DomainBounds, Domains};
 use crate::faces::html::JobWatches;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::http::origin::RequestFilter;
@@ -125,8 +125,11 @@ impl Host {
                 engine.settings().data.join("domains"),
                 // Its ranks have time to take their places, and to join.
                 engine.settings().retention.max(engine.settings().reservation_lease + JOIN_TIME),
-                settings.domain_ranks,
-                settings.gateway_connections,
+                DomainBounds {
+                    ranks: settings.domain_ranks,
+                    routes: settings.domain_routes,
+                    passages: settings.gateway_connections,
+                },
             ),
             sites: Arc::default(),
             watches: Arc::new(JobWatches::new(settings.job_viewers)),

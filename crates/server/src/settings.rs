@@ -97,6 +97,8 @@ pub struct Settings {
     pub gateway_connections: usize,
     /// Ranks of a domain of which some are here.
     pub domain_ranks: u32,
+    /// Routes that are kept of the ranks of a domain that run here, all of them together.
+    pub domain_routes: usize,
     /// Connections to each relay that are kept ready.
     pub relay_idle: usize,
     /// Connections to each relay at once.
@@ -216,6 +218,7 @@ impl Settings {
             connections_per_peer: DEFAULTS.connections_per_peer,
             gateway_connections: DEFAULTS.gateway_connections,
             domain_ranks: DEFAULTS.domain_ranks,
+            domain_routes: DEFAULTS.domain_routes,
             relay_idle: DEFAULTS.relay_idle,
             relay_connections: DEFAULTS.relay_connections,
             relay_pause: DEFAULTS.relay_pause,
@@ -471,6 +474,7 @@ impl Limits {
             "connections_per_peer" => &mut faces.connections_per_peer,
             "gateway_connections" => &mut faces.gateway_connections,
             "domain_ranks" => &mut faces.domain_ranks,
+            "domain_routes" => &mut faces.domain_routes,
             "relay_idle" => &mut faces.relay_idle,
             "relay_connections" => &mut faces.relay_connections,
             "relay_pause" => &mut faces.relay_pause,

@@ -11,7 +11,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::faces::metrics::Metrics;
 use crate::faces::passage::{PassError, PassedBody};
@@ -114,6 +114,16 @@ impl Sites {
         name: &str,
         wait: Duration,
     ) -> Result<(SiteConnection, OwnedSemaphorePermit), Fault> {
+        self.next(name, Instant::now() + wait, None).await
+    }
+
+    /// The same until then; who has a permit already keeps it.
+    async fn next(
+        &self,
+        name: &str,
+        until: Instant,
+        mut permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<(SiteConnection, OwnedSemaphorePermit), Fault> {
         let unavailable = || {
             let what = format!("site {name} is not connected to this server now");
             Fault::new(FaultCode::Unavailable, what).retry_after(ASK_AGAIN)
@@ -122,43 +132,53 @@ impl Sites {
         let arrived = arrived.ok_or_else(unavailable)?;
         let next = async {
             loop {
-                if let Some(connection) = self.pop(name)? {
+                if let Some(connection) = self.pop(name, &mut permit)? {
                     return Ok(connection);
                 }
                 arrived.notified().await;
             }
         };
-        timeout(wait, next).await.unwrap_or_else(|_| Err(unavailable()))
+        timeout_at(until, next).await.unwrap_or_else(|_| Err(unavailable()))
     }
 
     /// Has a request answered, over this connection of the site, or over the next if this one had ended before anything of it was sent.
-    /// (That two ends of a connection do not know it at the same time is why.)
+    /// (That two ends of a connection do not know it at the same time is why.) The next one is waited for as long as the first was, all
+    /// tries together, and with the permit of the first. The connection that answered, and the permit.
     ///
     /// # Errors
-    /// As [`Sites::connection`], or of the connection.
+    /// A [`Fault`] as of [`Sites::connection`], if nothing of the request was sent; else of the connection.
     pub(crate) async fn send(
         &self,
         name: &str,
         wait: Duration,
-        over: &mut (SiteConnection, OwnedSemaphorePermit),
+        over: (SiteConnection, OwnedSemaphorePermit),
         mut request: Request<PassedBody>,
-    ) -> Result<Response<Incoming>, PassError> {
+    ) -> Result<(Response<Incoming>, SiteConnection, OwnedSemaphorePermit), PassError> {
+        let (mut connection, mut permit) = over;
+        let mut until = None;
         loop {
             // Whether it is ready or has ended, the next call tells.
-            let _ = over.0.sender.ready().await;
-            let mut error = match over.0.sender.try_send_request(request).await {
-                Ok(answer) => return Ok(answer),
+            let _ = connection.sender.ready().await;
+            let mut error = match connection.sender.try_send_request(request).await {
+                Ok(answer) => return Ok((answer, connection, permit)),
                 Err(error) => error,
             };
             request = error.take_message().ok_or_else(|| error.into_error())?;
-            *over = self.connection(name, wait).await?;
+            let until = *until.get_or_insert_with(|| Instant::now() + wait);
+            (connection, permit) = self.next(name, until, Some(permit)).await?;
         }
     }
 
-    fn pop(&self, name: &str) -> Result<Option<(SiteConnection, OwnedSemaphorePermit)>, Fault> {
+    /// A connection that nobody uses, with this permit, or with one of its own.
+    fn pop(
+        &self,
+        name: &str,
+        kept: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<Option<(SiteConnection, OwnedSemaphorePermit)>, Fault> {
         let mut all = self.lock();
         let Some(site) = all.get_mut(name) else { return Ok(None) };
-        let permit = Arc::clone(&site.permits).try_acquire_owned().map_err(|_| {
+        let own = kept.is_none().then(|| Arc::clone(&site.permits).try_acquire_owned());
+        let own = own.transpose().map_err(|_| {
             let most = site.most;
             let what = format!("site {name} has {most} connections in use");
             let fault = Fault::new(FaultCode::QueueFull, what);
@@ -167,7 +187,8 @@ impl Sites {
         // The newest is the likeliest to be there still.
         let mut newest = std::iter::from_fn(|| site.idle.pop());
         let open = newest.find(|connection| !connection.sender.is_closed());
-        Ok(open.map(|connection| (connection, permit)))
+        // Who waits holds none of its own.
+        Ok(open.and_then(|connection| Some((connection, own.or_else(|| kept.take())?))))
     }
 
     /// Forgets a site that has no connection, and for which nobody waits.
@@ -216,34 +237,50 @@ impl Registration {
 #[cfg(test)]
 mod tests {
     use hyper_util::rt::TokioIo;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
     use crate::faces::metrics::DataFigures;
-    use crate::faces::passage::nothing;
+    use crate::faces::passage::{not_answered, nothing};
 
-    #[tokio::test]
-    async fn a_request_that_was_not_begun_goes_over_the_next_connection() {
-        const WAIT: Duration = Duration::from_secs(60);
+    const WAIT: Duration = Duration::from_secs(60);
+
+    /// A site that may have so many connections in use, and one that keeps it.
+    fn site(site_connections: usize) -> (Arc<Sites>, Registration) {
         let (sites, metrics) =
             (Arc::new(Sites::default()), Arc::new(Metrics::new(&DataFigures::default())));
-        let settings = Settings::new("http://relay.example");
-        let _registration = sites.register("berlin", "one", &settings, &metrics).unwrap();
-        let mut servers = Vec::new();
-        for _ in 0..2 {
-            let (near, far) = duplex(4096);
-            let (sender, connection) = http1::handshake(TokioIo::new(near)).await.unwrap();
-            tokio::spawn(connection);
-            let (hold, _) = oneshot::channel();
-            let mut all = sites.lock();
-            all.get_mut("berlin").unwrap().idle.push(SiteConnection { sender, hold });
-            servers.push(far);
-        }
+        let settings = Settings { site_connections, ..Settings::new("http://relay.example") };
+        let registration = sites.register("berlin", "one", &settings, &metrics).unwrap();
+        (sites, registration)
+    }
+
+    /// Gives the site a connection that nobody uses; its server's end.
+    async fn connect(sites: &Sites) -> DuplexStream {
+        let (near, far) = duplex(4096);
+        let (sender, connection) = http1::handshake(TokioIo::new(near)).await.unwrap();
+        tokio::spawn(connection);
+        let (hold, _) = oneshot::channel();
+        let mut all = sites.lock();
+        let site = all.get_mut("berlin").unwrap();
+        site.idle.push(SiteConnection { sender, hold });
+        site.arrived.notify_one();
+        far
+    }
+
+    fn request() -> Request<PassedBody> {
+        Request::builder().uri("/x").body(nothing()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_not_begun_goes_over_the_next_connection_with_the_same_permit() {
+        // One may be in use, and that is this one.
+        let (sites, _registration) = site(1);
+        let mut servers = vec![connect(&sites).await, connect(&sites).await];
         let mut over = sites.connection("berlin", WAIT).await.unwrap();
         over.0.sender.ready().await.unwrap();
+        assert_eq!(sites.connection("berlin", WAIT).await.unwrap_err().code, FaultCode::QueueFull);
         // The newest ends, and that is not known here yet.
         servers.pop();
-        let request = Request::builder().uri("/x").body(nothing()).unwrap();
         let mut other = servers.remove(0);
         let answer = async {
             let mut head = [0; 4];
@@ -251,8 +288,49 @@ mod tests {
             assert_eq!(&head, b"GET ");
             other.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
         };
-        let (answered, ()) = tokio::join!(sites.send("berlin", WAIT, &mut over, request), answer);
-        assert_eq!(answered.unwrap().status(), 204);
+        let (answered, ()) = tokio::join!(sites.send("berlin", WAIT, over, request()), answer);
+        let (answer, _connection, permit) = answered.unwrap();
+        assert_eq!(answer.status(), 204);
+        // It is in use as long as that permit is.
+        let _idle = connect(&sites).await;
+        assert_eq!(sites.connection("berlin", WAIT).await.unwrap_err().code, FaultCode::QueueFull);
+        drop(permit);
+        sites.connection("berlin", WAIT).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_tries_of_a_request_together_wait_once() {
+        let (sites, _registration) = site(1);
+        let first = connect(&sites).await;
+        let mut over = sites.connection("berlin", WAIT).await.unwrap();
+        over.0.sender.ready().await.unwrap();
+        drop(first);
+        // Connections that end as soon as they are there, each just before the wait for one would be over.
+        let ending = async {
+            loop {
+                sleep(WAIT * 3 / 4).await;
+                drop(connect(&sites).await);
+            }
+        };
+        let begun = Instant::now();
+        let answered = tokio::select! {
+            answered = sites.send("berlin", WAIT, over, request()) => answered,
+            () = ending => unreachable!("it goes on for ever"),
+        };
+        assert!(
+            (WAIT..WAIT + Duration::from_secs(1)).contains(&begun.elapsed()),
+            "{:?}",
+            begun.elapsed()
+        );
+        // Nothing was sent, so it is worth trying again, and that is said.
+        let error = answered.unwrap_err();
+        let fault = error.downcast_ref::<Fault>().expect("a fault");
+        assert_eq!((fault.code, fault.retry_after), (FaultCode::Unavailable, Some(ASK_AGAIN)));
+        let reply = not_answered("berlin", &error);
+        assert_eq!(
+            (reply.status().as_u16(), &reply.headers()["retry-after"]),
+            (503, &"1".parse().unwrap())
+        );
     }
 
     #[test]

@@ -83,12 +83,36 @@ struct StartedRank {
 }
 
 /// Where a rank is reached.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Reached {
+    /// The server that told it.
+    server: String,
     /// From ranks of its own server, and from all if it has a port of its own.
     address: String,
     /// From others.
     gateway: Option<String>,
+}
+
+/// Notes which ranks have joined at a server.
+///
+/// # Errors
+/// One of them is told to be elsewhere too: messages for it would go to one, and answers come from the other.
+fn note(
+    reached: &mut BTreeMap<u32, Reached>,
+    server: &str,
+    members: Vec<Member>,
+) -> Result<(), DomainError> {
+    for Member { rank, address, gateway, .. } in members {
+        let Some(address) = address else { continue };
+        let found = Reached { server: server.to_owned(), address, gateway };
+        let known = reached.entry(rank).or_insert_with(|| found.clone());
+        if *known != found {
+            let place = |at: &Reached| format!("{} at {}", at.address, at.server);
+            let (one, other) = (place(known), place(&found));
+            return Err(DomainError::Contradiction { rank, one, other });
+        }
+    }
+    Ok(())
 }
 
 /// How far a domain is.
@@ -332,10 +356,7 @@ impl Manager {
         for (url, server) in &self.servers {
             let looked = server.members(&self.plan.id).await;
             let members = looked.map_err(failed(url, "it can't be asked for its ranks"))?;
-            addresses.extend(members.into_iter().filter_map(|of| {
-                let Member { rank, address, gateway, .. } = of;
-                Some((rank, Reached { address: address?, gateway }))
-            }));
+            note(addresses, url, members)?;
         }
         Ok(())
     }
@@ -345,7 +366,7 @@ impl Manager {
             return Ok(());
         }
         for (url, server) in &self.servers {
-            let from_there = |(rank, Reached { address, gateway }): (&u32, &Reached)| {
+            let from_there = |(rank, Reached { address, gateway, .. }): (&u32, &Reached)| {
                 let is_near = self.part_of(*rank).is_some_and(|part| part.server == *url);
                 let gateway = gateway.as_ref().filter(|_| !is_near && !self.plan.direct);
                 gateway.unwrap_or(address).clone()
@@ -436,5 +457,38 @@ impl Manager {
 
     fn part_of(&self, rank: u32) -> Option<&Part> {
         self.parts.iter().find(|part| (part.first..part.first + part.ranks).contains(&rank))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_is_told_to_be_at_two_places_is_named_with_both() {
+        let joined = |rank, address: Option<&str>| Member {
+            rank,
+            service: "ring".to_owned(),
+            job: JobId::from_bytes([1; 16]),
+            address: address.map(str::to_owned),
+            gateway: None,
+            left: false,
+        };
+        let mut reached = BTreeMap::new();
+        note(&mut reached, "https://a.example", vec![joined(0, Some("127.0.0.1:4000"))]).unwrap();
+        // Asked again, and by others of other ranks, and of this one before it has joined there.
+        note(&mut reached, "https://a.example", vec![joined(0, Some("127.0.0.1:4000"))]).unwrap();
+        let others = vec![joined(0, None), joined(1, Some("127.0.0.1:4000"))];
+        note(&mut reached, "https://b.example", others).unwrap();
+        assert_eq!(reached.len(), 2);
+        for (server, address) in
+            [("https://b.example", "127.0.0.1:4000"), ("https://a.example", "127.0.0.1:5000")]
+        {
+            let told = note(&mut reached, server, vec![joined(0, Some(address))]).unwrap_err();
+            let places =
+                format!("127.0.0.1:4000 at https://a.example, and {address} at {server}; somebody");
+            assert!(told.to_string().contains(&places), "{told}");
+            assert!(told.to_string().starts_with("rank 0 is told"), "{told}");
+        }
     }
 }

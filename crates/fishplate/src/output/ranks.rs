@@ -42,7 +42,17 @@ pub(crate) fn traffic(ranks: &BTreeMap<Rank, KnownRank>) -> Vec<String> {
             lines.entry(pair).or_default().push_str(&format!("  {route}"));
         }
     }
-    lines.into_iter().map(|((from, to), line)| format!("{from} -> {to}{line}")).collect()
+    let lines = lines.into_iter().map(|((from, to), line)| format!("{from} -> {to}{line}"));
+    let omitted = omitted_routes(ranks);
+    let more = (omitted > 0).then(|| {
+        format!("of {omitted} pairs the server does not keep how they reach each other (limit domain_routes)")
+    });
+    lines.chain(more).collect()
+}
+
+/// Of how many pairs servers do not keep how the first reaches the second.
+pub(crate) fn omitted_routes(ranks: &BTreeMap<Rank, KnownRank>) -> u64 {
+    ranks.values().flat_map(|known| &known.status).map(|of| u64::from(of.omitted_routes)).sum()
 }
 
 /// How each rank reaches each, as JSON.

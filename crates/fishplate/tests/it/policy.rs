@@ -400,3 +400,59 @@ fn a_policy_is_checked_and_explained() {
         lines.iter().map(|it| (it["line"].clone(), it["column"].clone())).collect();
     assert_eq!((said.code, places), (2, vec![(json!(2), json!(7)), (json!(3), json!(7))]));
 }
+
+const CIRCLES: &str = "\
+[groups]
+chemists = ['ada', 'eve']
+physicists = ['bob', 'dan']
+
+[[allow]]
+who = '@authenticated'
+
+[[allow]]
+who = '@chemists'
+service = 'heat'
+may = 'reuse'
+
+[[allow]]
+who = '@physicists'
+service = 'heat'
+may = 'reuse'
+";
+
+#[test]
+fn results_of_an_equal_call_are_had_by_whom_the_policy_allows_it_and_nobody_else() {
+    let site = Site::new(Some(CIRCLES));
+    let counted = site.server.path("starts");
+    site.server.script("program", &format!("echo >> {}; cat $1", counted.display()));
+    let starts = || fs::read_to_string(&counted).map_or(0, |text| text.lines().count());
+    let other = INPUT.replace("<x>1", "<x>2");
+    let run = |who: &str, key: &str, input: &str| {
+        let job = site.job(who, input, &crate::soap::key_header(key));
+        let results = site.verb(who, "heat", "results", &job);
+        assert_eq!(results.text("y"), Some("aGVsbG8="), "{results:#?}");
+        (job, starts())
+    };
+    let (first, _) = run("ada", "reuse/1", INPUT);
+    let (second, count) = run("eve", "reuse/2", INPUT);
+    assert_eq!(count, 1, "it is hers too");
+    // It is a job of her own, and neither sees the other's.
+    assert_ne!(first, second);
+    for (who, job) in [("eve", &first), ("ada", &second)] {
+        assert_eq!(code(&site.verb(who, "heat", "results", job)), Some("NoSuchJob"));
+    }
+    // Of another circle; within that; another input; a key that asks for nothing.
+    assert_eq!(run("bob", "reuse/1", INPUT).1, 2);
+    assert_eq!(run("dan", "reuse/7", INPUT).1, 2);
+    assert_eq!(run("eve", "reuse/3", &other).1, 3);
+    assert_eq!(run("eve", "4", INPUT).1, 4);
+    // A key that somebody gave to another call leads to none of its results.
+    assert_eq!(run("ada", "reuse/3", INPUT).1, 4, "her own, by what it holds");
+    // What was taken over stays when the first is gone.
+    assert_eq!(site.verb("ada", "heat", "remove", &first).status, 200);
+    let kept = site.verb("eve", "heat", "results", &second);
+    assert_eq!(kept.text("y"), Some("aGVsbG8="), "{kept:#?}");
+    // Taken back, it is for nobody any more.
+    site.write(&CIRCLES.replace("may = 'reuse'", "may = 'call'"));
+    assert_eq!(run("dan", "reuse/8", INPUT).1, 5);
+}

@@ -16,6 +16,7 @@ use fishplate_data::Progress;
 use super::outcome::no_references;
 use super::reactor::Event;
 use super::record::PlanText;
+use super::reuse::Equal;
 use super::{EngineInner, conversion, lock};
 use crate::completion::{Completion, TransferResult};
 use crate::plan::{Fetched, FetchedForm, InputContent, Plan, ReferencedInput};
@@ -115,18 +116,27 @@ impl EngineInner {
         }
     }
 
-    /// All is here: the job waits for its turn.
+    /// All is here: the job waits for its turn, or ends with the results of an equal one.
     pub(super) async fn queue(self: &Arc<Self>, claim: &FetchClaim, arrived: FetchedJob) {
         let (job, fence) = (claim.id, claim.fence);
+        let content = match self.equal(claim, &arrived).await {
+            Equal::Ended(end) => {
+                remove_fetched(claim).await;
+                self.write_end(job, fence, *end).await;
+                return self.claim_fetches(self.fetch_request()).await;
+            }
+            Equal::Absent(content) => content,
+        };
         let FetchedJob { plan, size, record, disk, bytes } = arrived;
         lock(&self.plans).keep(job, &Arc::new(plan), size);
         lock(&self.occupied).add(job, disk);
-        let record: Arc<str> = record.into();
+        let (record, content): (Arc<str>, Option<Arc<str>>) =
+            (record.into(), content.map(Arc::from));
         let work = || {
-            let (record, request, more) =
-                (Arc::clone(&record), self.claim_request(), self.fetch_request());
+            let (record, content) = (Arc::clone(&record), content.clone());
+            let (request, more) = (self.claim_request(), self.fetch_request());
             move |t: &mut dyn Transaction| {
-                let fenced = t.fetched(job, fence, &record, disk, bytes)?;
+                let fenced = t.fetched(job, fence, &record, disk, bytes, content.as_deref())?;
                 Ok((fenced, t.claim(&request())?, t.claim_fetches(&more)?))
             }
         };

@@ -140,6 +140,7 @@ mod tests {
             fault: None,
             progress: None,
             answer: crate::output_choices::OutputChoices::default(),
+            reuse: None,
             limits: JobLimits::default(),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `shared` (what an engine consists of), `reactor` (the steps, no effects),
 //! `driver` (has the effects happen, and the clock), `fetching` and `conversion` (data by reference
-//! before the start), `sending` (and after the end), `transfers` (what is told of what moves),
+//! before the start), `reuse` (results of an equal job of before, instead), `sending` (and after the end), `transfers` (what is told of what moves),
 //! `record` and `plans` (plans of jobs that wait, on the disk and in memory), `disk_usage` (what
 //! jobs occupy, and what must stay free), `places` (for ranks, held before they start), `ephemeral` (calls that leave no job behind), `judge`
 //! (from a program's end to a job's), `verbs` (what callers ask of jobs), `log` (what programs
@@ -25,6 +25,7 @@ mod plans;
 mod quotas;
 mod reactor;
 pub(crate) mod record;
+mod reuse;
 mod sending;
 mod settings;
 mod shared;
@@ -37,6 +38,7 @@ pub use driver::RunMode;
 pub use ephemeral::EphemeralJob;
 pub use places::Reservation;
 pub use quotas::OwnerDisk;
+pub use reuse::{ReuseRule, content_digest};
 pub use settings::Settings;
 pub use shared::Engine;
 use shared::{EngineInner, lock, storage_fault, write_fault};

@@ -61,6 +61,8 @@ pub(super) struct EngineInner {
     pub(super) worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Moves data by reference; without one there is none.
     pub(super) stager: std::sync::OnceLock<Arc<dyn Stager>>,
+    /// Who may have results of whose jobs; without it nobody has another's.
+    pub(super) reuse_rule: RwLock<Option<Arc<super::ReuseRule>>>,
     /// Something may be to be told of jobs.
     pub(super) notices: tokio::sync::Notify,
     /// Whether [`Engine::run`] works on this process's side; else another process must.
@@ -105,6 +107,7 @@ impl Engine {
                 removal: Mutex::default(),
                 worker: std::sync::OnceLock::new(),
                 stager: std::sync::OnceLock::new(),
+                reuse_rule: RwLock::default(),
                 notices: tokio::sync::Notify::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
                 settings,

@@ -290,7 +290,8 @@ impl EngineInner {
             limits: OwnerLimits { queued: limits.queued.filter(|_| queues), ..limits },
             data_bytes,
             submitted: shared.clock.now(),
-            fetching: plan.fetches().next().is_some(),
+            // What an equal job is, is known once all is here.
+            fetching: plan.fetches().next().is_some() || plan.reuse.is_some(),
             boot: (!durable).then(|| shared.boot.clone()),
             notices: plan.answer.notices,
         };

@@ -4,6 +4,7 @@
 mod outputs;
 mod places;
 mod references;
+mod reuse;
 mod values;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ fn plan() -> Plan {
         fault: None,
         progress: None,
         answer: crate::output_choices::OutputChoices::default(),
+        reuse: None,
         limits: JobLimits::default(),
     }
 }

@@ -150,6 +150,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         fault: None,
         progress: None,
         answer: crate::output_choices::OutputChoices::default(),
+        reuse: None,
         limits: JobLimits { disk_reserve: 0, kill_grace: 1.0, ..JobLimits::default() },
     }
 }

@@ -120,6 +120,7 @@ pub fn plan(
             stream: PROGRESS.to_owned(),
         }),
         answer: crate::output_choices::OutputChoices::default(),
+        reuse: None,
         limits: entry.job_limits(),
     };
     Ok((plan, inputs.placements))

@@ -109,6 +109,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a lapsed or dead holder's fetch is taken over", fetches::fetches_taken_over),
     ("fetching jobs count as queued and hold no running place", fetches::fetching_is_no_running),
     ("a fetching job can be killed, or fail", fetches::fetching_ends),
+    ("equal jobs are found that are done", fetches::equal_jobs),
     ("fetches are shared among owners", fetches::fetches_are_shared_among_owners),
     ("what is to be told is told by one, until it was told", notices::told_by_one),
     ("who tells and dies is followed by another at once", notices::dead_teller),

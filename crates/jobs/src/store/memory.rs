@@ -51,6 +51,8 @@ struct StoredJob {
     kill_requested: bool,
     started: Option<Timestamp>,
     completion: Option<Completion>,
+    /// A digest of all that its results depend on.
+    content: Option<String>,
     /// Who tells what is to be told of it.
     notice_claim: NoticeClaim,
 }
@@ -244,6 +246,7 @@ impl Transaction for Jobs {
                 kill_requested: false,
                 started: None,
                 completion: None,
+                content: None,
                 notice_claim: NoticeClaim::default(),
             },
         );
@@ -347,6 +350,7 @@ impl Transaction for Jobs {
         plan: &str,
         disk: u64,
         bytes: u64,
+        content: Option<&str>,
     ) -> Result<FencedWrite, StoreError> {
         let held = self.held_under(job, fence).filter(|job| job.state == JobState::Fetching);
         let Some(job) = held else { return Ok(FencedWrite::Stale) };
@@ -355,7 +359,29 @@ impl Transaction for Jobs {
         plan.clone_into(&mut job.new.plan);
         job.new.disk = disk;
         job.new.bytes_in += bytes;
+        job.content = content.map(str::to_owned);
         Ok(FencedWrite::Accepted)
+    }
+
+    fn equal(
+        &mut self,
+        service: &str,
+        content: &str,
+        most: usize,
+    ) -> Result<Vec<JobRecord>, StoreError> {
+        let is_equal = |job: &&StoredJob| {
+            job.state == JobState::Done
+                && job.new.service == service
+                && job.content.as_deref() == Some(content)
+        };
+        Ok(self
+            .by_number
+            .values()
+            .rev()
+            .filter(is_equal)
+            .take(most)
+            .map(StoredJob::record)
+            .collect())
     }
 
     fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {

@@ -83,7 +83,7 @@ pub trait Transaction {
     fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError>;
 
     /// Queues a job whose data was fetched; its plan tells where that is. `disk`: what it occupies
-    /// now. `bytes`: how many were fetched.
+    /// now. `bytes`: how many were fetched. `content`: a digest of all that its results depend on, by which [`Transaction::equal`] finds it.
     fn fetched(
         &mut self,
         job: JobId,
@@ -91,7 +91,16 @@ pub trait Transaction {
         plan: &str,
         disk: u64,
         bytes: u64,
+        content: Option<&str>,
     ) -> Result<FencedWrite, StoreError>;
+
+    /// Jobs of a service that are done and were queued with this digest, whosever they are; the newest first, at most so many.
+    fn equal(
+        &mut self,
+        service: &str,
+        content: &str,
+        most: usize,
+    ) -> Result<Vec<JobRecord>, StoreError>;
 
     /// Jobs that this holder fetches data for.
     fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError>;

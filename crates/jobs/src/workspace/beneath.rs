@@ -3,11 +3,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 /// Opens a regular file for reading.
 pub(super) fn open_regular(root: &Path, path: &str) -> io::Result<File> {
@@ -58,6 +59,36 @@ pub(super) fn replace(root: &Path, from: &str, to: &str) -> io::Result<()> {
         at = enter(&at, part, false)?;
     }
     Ok(renameat(&at, *from, &at, *to)?)
+}
+
+/// Gives a regular file below one directory the same name below another, where the directories above it are created; or a copy of it, if it
+/// can't have two names.
+pub(super) fn link(from: &Path, to: &Path, path: &str) -> io::Result<()> {
+    let mut source = open_regular(from, path)?;
+    let parts = components(path)?;
+    let (name, above) = parts.split_last().ok_or_else(|| refused("names nothing"))?;
+    let mut at = open_directory_itself(to)?;
+    for part in above {
+        at = enter(&at, part, true)?;
+    }
+    let opened = format!("/proc/self/fd/{}", source.as_raw_fd());
+    match linkat(AT_FDCWD, opened.as_str(), &at, *name, AtFlags::AT_SYMLINK_FOLLOW) {
+        Err(nix::Error::EXDEV | nix::Error::EMLINK | nix::Error::EPERM | nix::Error::ENOENT) => {
+            io::copy(&mut source, &mut create_new(to, path)?).map(drop)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// Removes a file.
+pub(super) fn remove(root: &Path, path: &str) -> io::Result<()> {
+    let parts = components(path)?;
+    let (name, above) = parts.split_last().ok_or_else(|| refused("names nothing"))?;
+    let mut at = open_directory_itself(root)?;
+    for part in above {
+        at = enter(&at, part, false)?;
+    }
+    Ok(unlinkat(&at, *name, UnlinkatFlags::NoRemoveDir)?)
 }
 
 /// Creates a directory and those above it.

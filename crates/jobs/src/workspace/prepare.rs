@@ -7,7 +7,7 @@ use std::path::Path;
 
 use fishplate_formats::disk::{self, FreeSpace};
 
-use super::{beneath, work};
+use super::{beneath, give_back_outputs, work};
 use crate::plan::{InputContent, Plan, StagedFile};
 
 /// A workspace that could not be made ready.
@@ -33,6 +33,10 @@ impl PrepareError {
 pub fn prepare(plan: &Plan, directory: &Path) -> Result<(), PrepareError> {
     let failed = |what: String| move |source| PrepareError { what, source };
     make_directories(directory).map_err(failed("make the job's directory".to_owned()))?;
+    if plan.reuse.is_some() {
+        // The program would write into them.
+        give_back_outputs(directory).map_err(failed("remove another job's outputs".to_owned()))?;
+    }
     let root = work(directory);
     for input in &plan.inputs {
         let bytes = match &input.content {

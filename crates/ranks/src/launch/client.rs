@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank};
-use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage, sites};
+use crate::launch::rendezvous::{
+    Address, ClientMessage, NO_MESSAGE, ServerMessage, VERSION, sites,
+};
 use crate::launch::reporter::Reporter;
 use crate::launch::{LaunchEnvironment, TransportKind, descriptors};
 use crate::process::Process;
@@ -84,7 +86,7 @@ impl Client {
         if let Some(endpoint) = endpoint {
             let soap = Soap::new(domain, credential, rank, endpoint, &addresses, &settings)?;
             let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
-            return Ok(Self::launched(process, launcher, environment));
+            return Self::launched(process, launcher, environment);
         }
         let tcp = |event| {
             Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
@@ -110,19 +112,19 @@ impl Client {
             Box::new(SharedMemory::new(Arc::new(segment), sharing, place, tcp))
         };
         let process = Process::join(domain, rank, ranks, transport, settings)?;
-        Ok(Self::launched(process, launcher, environment))
+        Self::launched(process, launcher, environment)
     }
 
     fn launched(
         process: Arc<Process>,
         launcher: UnixStream,
         environment: &LaunchEnvironment,
-    ) -> Self {
-        process.connect();
+    ) -> Result<Self> {
+        process.connect()?;
         process.agree_on_sites();
         let mut reporter = Reporter::new(environment);
         process.observe(Box::new(move |status| reporter.tell(status)));
-        Self { process, launcher: Some(launcher) }
+        Ok(Self { process, launcher: Some(launcher) })
     }
 
     /// The process, whose world is the domain.
@@ -193,6 +195,9 @@ fn exchange(mut launcher: &UnixStream, join: &ClientMessage) -> Result<Others> {
         (_, Ok(ServerMessage::Ranks { addresses, sharing })) => {
             return Ok(Others { addresses, sharing, memory });
         }
+        (_, Ok(ServerMessage::Refused(reason))) if reason == NO_MESSAGE => format!(
+            "the launcher or server speaks version 1 of the rendezvous, and this rank speaks version {VERSION}: have both, and the MPI library, of one release"
+        ),
         (_, Ok(ServerMessage::Refused(reason))) => reason,
         (Err(error), _) => format!("the launcher does not answer: {error}"),
         (Ok(()), _) if line.is_empty() => "the launcher has ended".to_owned(),

@@ -5,15 +5,24 @@
 //! connection stays open meanwhile: its end without `leave` is that of a rank that did not leave in order.
 //!
 //! On a second connection, which begins with `report`, a rank tells now and then what it waits for ([`RankStatus`]).
+//!
+//! The first line of either connection tells the [`VERSION`] in which the rank speaks. Who speaks another is refused: what he says next might be
+//! read as something else than he means.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use crate::credential::Credential;
 use crate::header::{DomainId, Rank};
 use crate::settings::Sites;
 use crate::status::RankStatus;
+
+/// The version of what ranks and their launcher say to each other, and of the memory that ranks share. It changes whenever one of these does.
+/// Version 1, of before versions were told, has no number in its lines.
+pub const VERSION: u32 = 2;
+/// What launchers of version 1 say to a line that is none of theirs.
+pub(crate) const NO_MESSAGE: &str = "it is no message of a rank's";
 
 /// The longest line of a rank, in bytes.
 pub const LONGEST_LINE: usize = 1024;
@@ -36,7 +45,7 @@ impl Address {
 
     /// One that is reached at a URL, over SOAP.
     pub fn of_url(url: &str) -> crate::Result<Self> {
-        url.parse().map_err(|MessageError| crate::Error::Join {
+        url.parse().map_err(|_: MessageError| crate::Error::Join {
             problem: format!("{url} is no URL of at most {LONGEST_ADDRESS} bytes"),
         })
     }
@@ -88,9 +97,45 @@ pub(crate) fn sites(addresses: &[Address]) -> Sites {
         u32::try_from(at).unwrap_or(u32::MAX)
     };
     let of_ranks = addresses.iter().map(number).collect();
-    // Who needs no gateway is near.
-    let are_near = addresses.iter().all(|address| !address.0.contains(UPGRADE));
-    Sites { of_ranks, are_near }
+    Sites { of_ranks, are_near: are_near(addresses) }
+}
+
+/// Whether all ranks are reached directly, and each at an address of one network: that they can be reached without a gateway does not say that they are
+/// not an ocean apart, and what is behind a name or a proxy nobody knows.
+fn are_near(addresses: &[Address]) -> bool {
+    let mut common: Option<Vec<Network>> = None;
+    for address in addresses {
+        let Some(sockets) = address.sockets() else { return false };
+        let networks: Vec<Network> = sockets.iter().map(|at| Network::of(at.ip())).collect();
+        match &mut common {
+            None => common = Some(networks),
+            Some(common) => common.retain(|network| networks.contains(network)),
+        }
+    }
+    common.is_none_or(|common| !common.is_empty())
+}
+
+/// What the hosts of one place have in common: in IPv4 the first 16 bits of an address, in IPv6 the first 48, which is what a site is given
+/// (RFC 6177).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    V4([u8; 2]),
+    V6([u16; 3]),
+}
+
+impl Network {
+    fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => {
+                let [a, b, ..] = address.octets();
+                Self::V4([a, b])
+            }
+            IpAddr::V6(address) => {
+                let [a, b, c, ..] = address.segments();
+                Self::V6([a, b, c])
+            }
+        }
+    }
 }
 
 /// Where an alternative leads, whichever rank it is.
@@ -120,7 +165,7 @@ impl FromStr for Address {
         if is_word && word.len() <= LONGEST_ADDRESS {
             Ok(Self(word.to_owned()))
         } else {
-            Err(MessageError)
+            Err(MessageError::Strange)
         }
     }
 }
@@ -178,10 +223,10 @@ impl fmt::Display for ClientMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Join { domain, rank, credential, address } => {
-                write!(f, "join {domain} {rank} {} {address}", credential.reveal())
+                write!(f, "join {VERSION} {domain} {rank} {} {address}", credential.reveal())
             }
             Self::Report { domain, rank, credential } => {
-                write!(f, "report {domain} {rank} {}", credential.reveal())
+                write!(f, "report {VERSION} {domain} {rank} {}", credential.reveal())
             }
             Self::Status(status) => write!(f, "status {status}"),
             Self::Leave => f.write_str("leave"),
@@ -190,10 +235,34 @@ impl fmt::Display for ClientMessage {
     }
 }
 
-/// A line that nobody could have written.
+/// A line that is not understood. What is said here is told to the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is no message of the rendezvous")]
-pub struct MessageError;
+pub enum MessageError {
+    /// Nobody could have written it.
+    #[error("{}", NO_MESSAGE)]
+    Strange,
+    /// The first line of a rank of another version.
+    #[error(
+        "the rank speaks version {spoken} of the rendezvous, and its launcher or server speaks version {ours}: have both, and the MPI library, of one release",
+        ours = VERSION
+    )]
+    Version {
+        /// The rank's.
+        spoken: u32,
+    },
+}
+
+/// The version in which the first line of a connection is written, if it is one.
+fn version(words: &[&str]) -> Option<u32> {
+    match *words {
+        // What has no number has a domain there, of 32 digits.
+        ["join", _, _, _, _] | ["report", _, _, _] if words[1].parse::<DomainId>().is_ok() => {
+            Some(1)
+        }
+        ["join" | "report", version, ..] => version.parse().ok(),
+        _ => None,
+    }
+}
 
 impl FromStr for ClientMessage {
     type Err = MessageError;
@@ -203,21 +272,24 @@ impl FromStr for ClientMessage {
             return parse(status).map(Self::Status);
         }
         let words: Vec<&str> = line.split(' ').collect();
+        if let Some(spoken) = version(&words).filter(|spoken| *spoken != VERSION) {
+            return Err(MessageError::Version { spoken });
+        }
         match words[..] {
-            ["join", domain, rank, credential, address] => Ok(Self::Join {
+            ["join", _, domain, rank, credential, address] => Ok(Self::Join {
                 domain: parse(domain)?,
                 rank: parse(rank)?,
                 credential: parse(credential)?,
                 address: parse(address)?,
             }),
-            ["report", domain, rank, credential] => Ok(Self::Report {
+            ["report", _, domain, rank, credential] => Ok(Self::Report {
                 domain: parse(domain)?,
                 rank: parse(rank)?,
                 credential: parse(credential)?,
             }),
             ["leave"] => Ok(Self::Leave),
             ["abort", code] => Ok(Self::Abort { code: parse(code)? }),
-            _ => Err(MessageError),
+            _ => Err(MessageError::Strange),
         }
     }
 }
@@ -245,7 +317,7 @@ impl FromStr for ServerMessage {
         let (sharing, addresses) = line
             .strip_prefix("ranks [")
             .and_then(|rest| rest.split_once("] "))
-            .ok_or(MessageError)?;
+            .ok_or(MessageError::Strange)?;
         let sharing = sharing.split(',').filter(|rank| !rank.is_empty());
         Ok(Self::Ranks {
             sharing: sharing.map(parse).collect::<Result<_, _>>()?,
@@ -255,7 +327,7 @@ impl FromStr for ServerMessage {
 }
 
 fn parse<T: FromStr>(word: &str) -> Result<T, MessageError> {
-    word.parse().map_err(|_| MessageError)
+    word.parse().map_err(|_| MessageError::Strange)
 }
 
 #[cfg(test)]
@@ -301,6 +373,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_rank_of_another_version_is_told_both() {
+        let (domain, credential) = (DomainId::from_bytes([7; 16]), Credential::from_bytes([8; 32]));
+        let credential = credential.reveal();
+        for (line, spoken) in [
+            // As they were before versions were told.
+            (format!("join {domain} 3 {credential} 127.0.0.1:4000"), 1),
+            (format!("report {domain} 3 {credential}"), 1),
+            (format!("join 3 {domain} 3 {credential} 127.0.0.1:4000"), 3),
+            ("join 3 whatever that will have".to_owned(), 3),
+            ("report 77".to_owned(), 77),
+        ] {
+            let error = line.parse::<ClientMessage>().unwrap_err();
+            assert_eq!(error, MessageError::Version { spoken }, "{line}");
+            let told = error.to_string();
+            let named = [spoken, VERSION].map(|of| format!("version {of}"));
+            assert!(named.iter().all(|version| told.contains(version)), "{told}");
+        }
+        for line in ["join", "join x", &format!("join 2 {domain}"), "report -1 x", "leave 2"] {
+            assert_eq!(line.parse::<ClientMessage>(), Err(MessageError::Strange), "{line}");
+        }
+    }
+
     fn sites_of(addresses: &[&str]) -> Sites {
         sites(&addresses.iter().map(|address| address.parse().unwrap()).collect::<Vec<_>>())
     }
@@ -331,7 +426,30 @@ mod tests {
         ] {
             let found = sites_of(addresses);
             assert_eq!(*found.of_ranks, *expected, "{addresses:?}");
-            assert_eq!(found.are_near, !addresses[0].starts_with(UPGRADE), "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn sites_are_near_whose_hosts_are_of_one_network() {
+        for (addresses, near) in [
+            (&["127.0.0.1:1", "127.0.0.1:2"][..], true),
+            (&["10.1.0.1:1", "10.1.7.1:1"], true),
+            // Each has several, and one of them is of a network that all have.
+            (&["192.0.2.1:1,10.1.0.1:1", "10.1.7.1:1,198.51.100.1:1"], true),
+            (&["192.0.2.1:1,10.1.0.1:1", "10.1.7.1:1,198.51.100.1:1", "192.0.2.7:1"], false),
+            (&["[2001:db8:1::1]:1", "[2001:db8:1:7::1]:1"], true),
+            (&["[2001:db8:1::1]:1", "[2001:db8:2::1]:1"], false),
+            (&["[::ffff:10.1.0.1]:1", "10.1.7.1:1"], true),
+            // Reached directly, and far.
+            (&["192.0.2.1:1", "198.51.100.1:1"], false),
+            // A URL is no nearer than its host.
+            (&["http://10.1.0.1:1/domains/d/0", "http://10.1.7.1:1/domains/d/1"], true),
+            (&["http://192.0.2.1:1/domains/d/0", "http://198.51.100.1:1/domains/d/1"], false),
+            (&["http://a.example/domains/d/0", "http://b.example/domains/d/1"], false),
+            (&["https://10.1.0.1:1/domains/d/0", "https://10.1.7.1:1/domains/d/1"], false),
+            (&["127.0.0.1:1", "upgrade+http://127.0.0.1:1/domains/d/1"], false),
+        ] {
+            assert_eq!(sites_of(addresses).are_near, near, "{addresses:?}");
         }
     }
 

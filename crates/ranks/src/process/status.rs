@@ -118,7 +118,8 @@ impl State {
         let Some(mut reports) = self.reports.take() else { return false };
         let (waits, clients) = (wait.is_some(), self.transport.has_clients());
         let (traffic, routes) = (self.engine.traffic(), self.transport.routes());
-        let told = (reports.sink)(&RankStatus { wait, clients, traffic, routes });
+        let omitted_routes = 0;
+        let told = (reports.sink)(&RankStatus { wait, clients, traffic, routes, omitted_routes });
         if told {
             (self.changed, reports.waiting) = (false, waits);
         }

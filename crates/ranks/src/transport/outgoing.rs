@@ -236,6 +236,13 @@ impl<P: Protocol> Outgoing<P> {
         (address.is_some() || !rejected.is_empty()).then_some(PeerRoute { peer, address, rejected })
     }
 
+    /// Why the process can't be spoken to, whichever way was tried: it is of another version.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        let is_tried = self.chosen.is_none() && self.routes.iter().all(|of| of.rejected.is_some());
+        let foreign = self.routes.iter().find(|route| route.is_foreign).filter(|_| is_tried);
+        foreign.and_then(|route| route.rejected.as_deref())
+    }
+
     /// Takes a frame, and writes what can be written.
     pub(super) fn send(&mut self, frame: Frame, poller: &Poller) {
         self.send_as(P::head, frame, poller);
@@ -451,6 +458,9 @@ impl<P: Protocol> Outgoing<P> {
         } else {
             if let Some(route) = self.routes.get_mut(self.at).filter(|_| !is_idle) {
                 route.rejected = Some(error.to_string());
+                // Not if the system says so.
+                route.is_foreign =
+                    error.kind() == ErrorKind::Unsupported && error.get_ref().is_some();
             }
             self.at = (self.at + 1) % self.routes.len().max(1);
             if self.at == 0 {

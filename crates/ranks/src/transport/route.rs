@@ -38,6 +38,8 @@ pub(super) struct Route {
     pub(super) server: Option<String>,
     /// Why it did not come about when it was tried last.
     pub(super) rejected: Option<String>,
+    /// That was because another version is spoken there.
+    pub(super) is_foreign: bool,
 }
 
 impl fmt::Display for Route {
@@ -51,7 +53,8 @@ impl fmt::Display for Route {
 
 impl From<SocketAddr> for Route {
     fn from(socket: SocketAddr) -> Self {
-        Self { socket, tls: None, request: Vec::new(), server: None, rejected: None }
+        let (request, is_foreign) = (Vec::new(), false);
+        Self { socket, tls: None, request, server: None, rejected: None, is_foreign }
     }
 }
 
@@ -126,6 +129,7 @@ impl<'a> Routes<'a> {
             request: request.clone(),
             server: Some(server.clone()),
             rejected: None,
+            is_foreign: false,
         };
         Ok(url.addresses.iter().copied().map(route).collect())
     }

@@ -21,7 +21,7 @@ fn what_is_sent_arrives_though_its_sender_passes_no_messages_any_more() {
     for kind in [Kind::Tcp, Kind::Soap] {
         let received = Arc::new((Mutex::new(false), Condvar::new()));
         run_with(processes(kind, 3, &Settings::default()), move |world| {
-            world.process().connect();
+            world.process().connect().unwrap();
             let (is_received, told) = &*received;
             match world.rank() {
                 0 => {
@@ -41,6 +41,28 @@ fn what_is_sent_arrives_though_its_sender_passes_no_messages_any_more() {
     }
 }
 
+/// What it said would be read as something else than it meant.
+#[test]
+fn a_rank_that_speaks_another_version_is_told_at_once_with_both() {
+    let [ours, theirs] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [&ours, &theirs].map(|listener| listener.local_addr().unwrap());
+    let foreign = std::thread::spawn(move || {
+        for stream in theirs.incoming().take(1) {
+            let mut challenge = *b"fp-rank9................";
+            challenge[8..].fill(7);
+            stream.unwrap().write_all(&challenge).unwrap();
+        }
+    });
+    let settings = Settings { peer_timeout: Duration::from_secs(3600), ..Settings::default() };
+    let tcp = Tcp::new(DOMAIN, CREDENTIAL, 0, ours, &addresses, &settings).unwrap();
+    let process = Process::join(DOMAIN, 0, 2, Box::new(tcp), settings).unwrap();
+    let told = process.connect().unwrap_err().to_string();
+    for part in ["rank 1: it speaks version 9 of the messages", "this rank version 2"] {
+        assert!(told.contains(part), "{told}");
+    }
+    foreign.join().unwrap();
+}
+
 /// Rings are small: a send that finds no room is not complete, so its rank goes on to carry it.
 #[test]
 fn more_than_a_ring_holds_arrives_though_its_sender_passes_no_messages_any_more() {
@@ -51,7 +73,7 @@ fn more_than_a_ring_holds_arrives_though_its_sender_passes_no_messages_any_more(
         let (stops, is_stopped) = channel();
         let is_stopped = Mutex::new(is_stopped);
         run_with(processes(kind, 3, &settings), move |world| {
-            world.process().connect();
+            world.process().connect().unwrap();
             let (is_received, told) = &*received;
             let stops = stops.clone();
             if world.rank() == 0 {
@@ -88,7 +110,7 @@ fn what_was_buffered_reaches_who_computes_for_longer_than_a_peer_may_be_lost() {
     let settings = Settings { peer_timeout: Duration::from_millis(400), ..Settings::default() };
     for kind in [Kind::SharedMemory, Kind::Tcp] {
         run_with(processes(kind, 2, &settings), move |world| {
-            world.process().connect();
+            world.process().connect().unwrap();
             if world.rank() == 0 {
                 std::thread::sleep(Duration::from_millis(1500));
                 let mut data = vec![0; 60_000];

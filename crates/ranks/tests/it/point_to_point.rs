@@ -334,7 +334,7 @@ fn what_was_sent_arrives_though_its_sender_does_something_else_then() {
             true
         }));
         run_with(processes, move |world| {
-            world.process().connect();
+            world.process().connect().unwrap();
             if world.rank() == 1 {
                 (0..COUNT).for_each(|seed| world.send(&bytes(LENGTH, seed), 0, 1).unwrap());
                 begun.happens();

@@ -38,11 +38,13 @@ pub enum Action {
     Pass,
     /// Be reached through the server's port as the site that is the operation.
     Register,
+    /// Have results of an equal call of others who may do so too, and give them one's own.
+    Reuse,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Verb(Verb::Call),
         Self::Verb(Verb::Spawn),
         Self::Verb(Verb::Results),
@@ -61,6 +63,7 @@ impl Action {
         Self::Read,
         Self::Pass,
         Self::Register,
+        Self::Reuse,
     ];
 
     /// Its name in a policy.
@@ -75,6 +78,7 @@ impl Action {
             Self::Read => "read",
             Self::Pass => "pass",
             Self::Register => "register",
+            Self::Reuse => "reuse",
         }
     }
 
@@ -166,12 +170,16 @@ pub trait Authoriser: Debug + Send + Sync {
     fn authorise(&self, access: &Access<'_>) -> Result<(), Fault>;
 }
 
-/// Everybody who can reach the server may do everything, but take the name of a site, at which others would take them for it.
+/// Everybody who can reach the server may do everything, but take the name of a site, at which others would take them for it, and have
+/// others' results.
 #[derive(Clone, Copy, Debug)]
 pub struct AllowAll;
 
 impl Authoriser for AllowAll {
     fn authorise(&self, access: &Access<'_>) -> Result<(), Fault> {
-        if access.action == Action::Register { Err(access.forbidden()) } else { Ok(()) }
+        match access.action {
+            Action::Register | Action::Reuse => Err(access.forbidden()),
+            _ => Ok(()),
+        }
     }
 }

@@ -37,6 +37,7 @@ pub(super) async fn init(
         (call.principal.clone(), call.options.session, call.service.clone());
     // Known before it is accepted: a caller who hangs up meanwhile finds it.
     let job = new_id()?;
+    host.domains.check_rank(new.domain, new.rank, &host.engine).await?;
     let environment = host.domains.enter(&new, &owner, (&name, job)).await?;
     let entered = EnteredRank::new(&host.domains, &new, job);
     let mut work = work(host, service, call).await?;

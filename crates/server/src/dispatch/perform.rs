@@ -8,10 +8,13 @@ use fishplate_contract::{
     OutputChoice, Payload, Principal, Results, SessionId, SubmittedJob, Verb, lexical,
 };
 use fishplate_jobs::completion::Completion;
-use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, fingerprint};
+use fishplate_jobs::engine::{
+    AcceptedJob, Engine, JobRequest, SessionJob, content_digest, fingerprint,
+};
 use fishplate_jobs::store::Filter;
 use fishplate_jobs::store::quota::Quota;
 use fishplate_jobs::workspace::OutputStream;
+use fishplate_wire::wsdl::View;
 
 use super::authorise::{Access, Action, DATA};
 use super::event::Event;
@@ -24,6 +27,9 @@ use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 use crate::providers::session;
 use crate::stager::SESSION;
+
+/// How a key begins whose call takes the results of an equal one of before, if there is one that its caller may have.
+const REUSE: &str = "reuse/";
 
 /// The most jobs that one `jobs` answers.
 const JOBS_PAGE: usize = DEFAULTS.jobs_page;
@@ -236,12 +242,14 @@ pub(super) async fn work(
     call.arguments = host.spool.collected(call.arguments).await?;
     let bytes_in = call.arguments.iter().map(bytes).sum();
     service.provider.fetch(host, &mut call).await?;
-    let mut fingerprint = 0;
+    let (mut fingerprint, mut content) = (0, None);
     if call.options.key.is_some() {
-        (fingerprint, call.arguments) = digest(call.operation.clone(), call.arguments).await?;
+        let digested = digest(service, &call.options, call.operation.clone(), call.arguments);
+        (fingerprint, content, call.arguments) = digested.await?;
     }
     let (mut plan, placements) = service.provider.plan(host, &call.operation, call.arguments)?;
     plan.choose(&call.options)?;
+    plan.reuse = content;
     let max_running = service.provider.max_running();
     Ok(JobRequest {
         service: call.service,
@@ -281,13 +289,23 @@ async fn check_session(host: &Host, options: &CallOptions, owner: &Principal) ->
     blocking(move || sessions.touch(&owner, &session)).await.map(drop)
 }
 
-/// The digest of a call, and its arguments again.
+/// The digest of a call, that by which an equal one is found if its caller takes results of that, and its arguments again.
 async fn digest(
+    service: &ServiceEntry,
+    options: &CallOptions,
     operation: String,
     arguments: Vec<Argument>,
-) -> Result<(u64, Vec<Argument>), Fault> {
+) -> Result<(u64, Option<String>, Vec<Argument>), Fault> {
+    let reuses = options.key.as_ref().is_some_and(|key| key.starts_with(REUSE));
+    // What a job leaves in its session, or brings somewhere, it has to make itself.
+    let is_free = options.session.is_none() && options.outputs.iter().all(|it| it.to.is_none());
+    let described = (reuses && is_free).then(|| service.wsdl(View::default()));
+    let name = service.service().name.clone();
     let digest = tokio::task::spawn_blocking(move || {
-        fingerprint(&operation, &arguments).map(|digest| (digest, arguments))
+        let fingerprint = fingerprint(&operation, &arguments)?;
+        let about = |wsdl: String| content_digest(&[&name, &wsdl, &operation], &arguments);
+        let content = described.map(about).transpose()?;
+        Ok::<_, std::io::Error>((fingerprint, content, arguments))
     });
     match digest.await {
         Ok(Ok(digested)) => Ok(digested),

@@ -17,19 +17,42 @@ pub(crate) struct Location {
     pub(crate) credential: Credential,
     /// Where it listens; `None` if it is not here (any more).
     pub(super) at: Option<SocketAddr>,
-    /// Its job, if only that tells whether it is still there.
+    /// Its job, if only that tells whether it is still there, or will be.
     pub(super) job: Option<JobId>,
 }
 
+/// Whether a rank is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It listens there.
+    At(SocketAddr),
+    /// It was started here and has not joined yet.
+    Expected,
+    /// It is not here (any more).
+    Absent,
+}
+
 impl Location {
-    /// Where it listens; `None` if it is not here (any more).
+    /// Where it is by now.
     ///
     /// # Errors
     /// If the record of its job can't be read.
-    pub(crate) async fn socket(&self, engine: &Engine) -> Result<Option<SocketAddr>, Fault> {
-        let Some(job) = self.job else { return Ok(self.at) };
-        let runs = engine.owner(job).await?.is_some_and(|(_, runs)| runs);
-        Ok(self.at.filter(|_| runs))
+    pub(crate) async fn find(&self, engine: &Engine) -> Result<Presence, Fault> {
+        let runs = match self.job {
+            Some(job) => engine.owner(job).await?.map(|(_, runs)| runs),
+            None => None,
+        };
+        Ok(self.presence(runs))
+    }
+
+    /// The same, knowing whether its job goes on, if that tells.
+    fn presence(&self, runs: Option<bool>) -> Presence {
+        match (self.at, runs) {
+            (Some(at), Some(true)) => Presence::At(at),
+            (Some(at), None) if self.job.is_none() => Presence::At(at),
+            (None, Some(true)) => Presence::Expected,
+            _ => Presence::Absent,
+        }
     }
 }
 
@@ -137,5 +160,31 @@ fn location(path: &Path) -> Option<Location> {
     let mut words = text.split_whitespace();
     let at = Some(words.next()?.parse().ok()?);
     let job = Some(words.next()?.parse().ok()?);
-    Some(Location { credential: words.next()?.parse().ok()?, at, job })
+    let credential = words.next()?.parse().ok()?;
+    Some(Location { credential, at, job })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_has_not_joined_is_expected_as_long_as_its_job_goes_on() {
+        let job = JobId::from_bytes([1; 16]);
+        let at: SocketAddr = ([127, 0, 0, 1], 4000).into();
+        let credential = Credential::from_bytes([2; 32]);
+        for (at, job, runs, presence) in [
+            (Some(at), None, None, Presence::At(at)),
+            (Some(at), Some(job), Some(true), Presence::At(at)),
+            (Some(at), Some(job), Some(false), Presence::Absent),
+            (Some(at), Some(job), None, Presence::Absent),
+            (None, Some(job), Some(true), Presence::Expected),
+            (None, Some(job), Some(false), Presence::Absent),
+            (None, Some(job), None, Presence::Absent),
+            (None, None, None, Presence::Absent),
+        ] {
+            let location = Location { credential: credential.clone(), at, job };
+            assert_eq!(location.presence(runs), presence, "{location:?} {runs:?}");
+        }
+    }
 }

@@ -11,8 +11,10 @@ use std::time::Instant;
 
 use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::launch::lines::Lines;
-use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
-use fishplate_ranks::status::longest_line;
+use fishplate_ranks::launch::rendezvous::{
+    ClientMessage, LONGEST_LINE, MessageError, ServerMessage,
+};
+use fishplate_ranks::status::{RankStatus, longest_line};
 use fishplate_ranks::{Credential, DomainId, Rank};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
@@ -187,24 +189,24 @@ fn hear(
 ) -> Result<Option<Promise>, String> {
     let mut joined = None;
     while let Some(line) = lines.take() {
-        let message = std::str::from_utf8(&line).ok().and_then(|line| line.parse().ok());
-        match (message, *member) {
-            (Some(join @ ClientMessage::Join { domain, rank, .. }), Peer::Unknown) => {
+        let message = std::str::from_utf8(&line).map_err(|_| MessageError::Strange);
+        match (message.and_then(str::parse), *member) {
+            (Ok(join @ ClientMessage::Join { domain, rank, .. }), Peer::Unknown) => {
                 joined = Some(domains.join(join)?);
                 *member = Peer::Joined(domain, rank);
             }
-            (Some(ClientMessage::Report { domain, rank, credential }), Peer::Unknown) => {
+            (Ok(ClientMessage::Report { domain, rank, credential }), Peer::Unknown) => {
                 let ranks = domains.report(domain, rank, &credential)?;
                 *member = Peer::Reporting(domain, rank, longest_line(ranks));
             }
-            (Some(ClientMessage::Status(status)), Peer::Reporting(domain, rank, _)) => {
-                let told = Some((Instant::now(), Arc::new(status)));
-                domains.note(domain, rank, |member| member.status = told);
+            (Ok(ClientMessage::Status(status)), Peer::Reporting(domain, rank, _)) => {
+                domains.note_status(domain, rank, status);
             }
-            (Some(ClientMessage::Leave), Peer::Joined(domain, rank)) => domains.leave(domain, rank),
+            (Ok(ClientMessage::Leave), Peer::Joined(domain, rank)) => domains.leave(domain, rank),
             // It ends itself with that code, which its job tells.
-            (Some(ClientMessage::Abort { .. }), Peer::Joined(..)) => {}
-            _ => return Err("it is no message of a rank's".to_owned()),
+            (Ok(ClientMessage::Abort { .. }), Peer::Joined(..)) => {}
+            (Err(error), Peer::Unknown) => return Err(error.to_string()),
+            _ => return Err(MessageError::Strange.to_string()),
         }
     }
     let longest = match *member {
@@ -212,7 +214,7 @@ fn hear(
         Peer::Unknown | Peer::Joined(..) => LONGEST_LINE,
     };
     if lines.waiting() > longest {
-        return Err("it is no message of a rank's".to_owned());
+        return Err(MessageError::Strange.to_string());
     }
     Ok(joined)
 }
@@ -247,7 +249,7 @@ impl DomainEntry {
 impl Domains {
     pub(super) fn join(&self, message: ClientMessage) -> Result<Promise, String> {
         let ClientMessage::Join { domain, rank, credential, address } = message else {
-            return Err("it is no message of a rank's".to_owned());
+            return Err(MessageError::Strange.to_string());
         };
         let mut all = self.lock();
         let entry = known(&mut all, domain, &credential)?;
@@ -306,6 +308,16 @@ impl Domains {
         });
         if owed && shares {
             entry.note_shared();
+        }
+    }
+
+    /// A rank has told its status, of which this keeps as many routes as are its part.
+    fn note_status(&self, domain: DomainId, rank: Rank, mut status: RankStatus) {
+        let mut all = self.lock();
+        let Some(entry) = all.get_mut(&domain) else { return };
+        status.limit_routes(self.bounds.routes / entry.members.len().max(1));
+        if let Some(member) = entry.members.get_mut(&rank) {
+            member.status = Some((Instant::now(), Arc::new(status)));
         }
     }
 

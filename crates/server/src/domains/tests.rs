@@ -1,5 +1,6 @@
 use fishplate_ranks::launch::Client;
 use fishplate_ranks::launch::rendezvous::ClientMessage;
+use fishplate_ranks::status::{PeerRoute, RejectedAddress};
 use fishplate_ranks::{Operation, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -7,6 +8,10 @@ use tokio::net::UnixStream;
 use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn bounds(ranks: u32) -> DomainBounds {
+    DomainBounds { ranks, routes: 5, passages: 1 }
+}
 
 fn new(domain: u8, rank: Rank) -> NewRank {
     let credential = Credential::from_bytes([domain; 32]);
@@ -37,7 +42,7 @@ async fn members(
 #[tokio::test]
 async fn ranks_find_each_other_when_all_addresses_are_told() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     let ada = Principal::named("ada");
     domains.open(new(1, 0).domain, &ada).unwrap();
     let mut ranks = Vec::new();
@@ -70,7 +75,7 @@ async fn ranks_find_each_other_when_all_addresses_are_told() {
 #[tokio::test]
 async fn ranks_of_a_server_share_memory_and_have_connections_to_others() {
     let (data, ada) = (tempfile::tempdir().unwrap(), Principal::named("ada"));
-    let servers = ["one", "two"].map(|name| Domains::new(data.path().join(name), DAY, 5, 1));
+    let servers = ["one", "two"].map(|name| Domains::new(data.path().join(name), DAY, bounds(5)));
     let domain = new(1, 0).domain;
     for server in &servers {
         server.open(domain, &ada).unwrap();
@@ -117,7 +122,7 @@ async fn ranks_of_a_server_share_memory_and_have_connections_to_others() {
 #[tokio::test]
 async fn memory_for_ranks_that_have_ended_is_given_up() {
     let (data, ada) = (tempfile::tempdir().unwrap(), Principal::named("ada"));
-    let domains = Domains::new(data.path().join("domains"), DAY, 3, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(3));
     let domain = new(1, 0).domain;
     domains.open(domain, &ada).unwrap();
     let mut streams = Vec::new();
@@ -157,7 +162,7 @@ async fn memory_for_ranks_that_have_ended_is_given_up() {
 #[tokio::test]
 async fn strangers_and_those_of_other_domains_do_not_join() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     let ada = Principal::named("ada");
     for domain in [1, 2] {
         domains.open(new(domain, 0).domain, &ada).unwrap();
@@ -184,7 +189,7 @@ async fn strangers_and_those_of_other_domains_do_not_join() {
 #[tokio::test]
 async fn a_rank_listens_where_it_was_told_to_and_nowhere_else() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     let ada = Principal::named("ada");
     domains.open(new(1, 0).domain, &ada).unwrap();
     let near = domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
@@ -219,9 +224,40 @@ async fn a_rank_listens_where_it_was_told_to_and_nowhere_else() {
 }
 
 #[tokio::test]
+async fn addresses_that_contradict_what_is_known_are_named() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(3));
+    let (ada, domain) = (Principal::named("ada"), new(1, 0).domain);
+    domains.open(domain, &ada).unwrap();
+    for rank in 0..2 {
+        domains.enter(&NewRank { ranks: 3, ..new(1, rank) }, &ada, ("ring", job(1))).await.unwrap();
+    }
+    let credential = new(1, 0).credential;
+    let address = "127.0.0.1:4000".parse().unwrap();
+    domains.join(ClientMessage::Join { domain, rank: 0, credential, address }).unwrap();
+    let members = domains.members(domain, &ada).unwrap();
+    let gateway = |rank: Rank| format!("upgrade+https://a.example/domains/d/{rank}").parse().ok();
+    let check = |told: [&str; 3]| {
+        let told: Vec<Address> = told.iter().map(|one| one.parse().unwrap()).collect();
+        check_addresses(&members, &told, gateway).map_err(|fault| fault.message)
+    };
+    let at_gateway = "upgrade+https://a.example/domains/d/0";
+    for rank_0 in ["127.0.0.1:4000", at_gateway] {
+        check([rank_0, "127.0.0.1:4001", "127.0.0.1:4002"]).unwrap();
+    }
+    let of_other = check(["192.0.2.1:4000", "127.0.0.1:4001", "127.0.0.1:4002"]).unwrap_err();
+    assert_eq!(
+        of_other,
+        "rank 0 is told to be at 192.0.2.1:4000, and has joined here at 127.0.0.1:4000"
+    );
+    let of_two = check(["127.0.0.1:4000", "127.0.0.1:4001", "127.0.0.1:4001"]).unwrap_err();
+    assert_eq!(of_two, "ranks 1 and 2 are told to be both at 127.0.0.1:4001");
+}
+
+#[tokio::test]
 async fn a_domain_is_its_owners() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), Duration::ZERO, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), Duration::ZERO, bounds(2));
     let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
     let domain = new(1, 0).domain;
     domains.open(domain, &ada).unwrap();
@@ -237,7 +273,7 @@ async fn a_domain_is_its_owners() {
 #[tokio::test]
 async fn who_looks_at_a_domain_does_not_use_it() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     let (ada, domain) = (Principal::named("ada"), new(1, 0).domain);
     domains.open(domain, &ada).unwrap();
     domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
@@ -255,7 +291,7 @@ async fn who_looks_at_a_domain_does_not_use_it() {
 #[tokio::test]
 async fn a_rank_that_is_not_started_is_withdrawn() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     let (ada, rank) = (Principal::named("ada"), new(1, 0));
     domains.open(rank.domain, &ada).unwrap();
     domains.enter(&rank, &ada, ("ring", job(1))).await.unwrap();
@@ -269,7 +305,7 @@ async fn a_rank_that_is_not_started_is_withdrawn() {
 #[tokio::test]
 async fn a_domain_has_no_more_ranks_than_is_set() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     let ada = Principal::named("ada");
     domains.open(new(1, 0).domain, &ada).unwrap();
     let more = NewRank { ranks: 3, ..new(1, 0) };
@@ -282,7 +318,7 @@ async fn a_domain_has_no_more_ranks_than_is_set() {
 #[tokio::test]
 async fn a_rank_tells_its_status_over_one_connection() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     let ada = Principal::named("ada");
     domains.open(new(1, 0).domain, &ada).unwrap();
     let environment = domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
@@ -312,10 +348,45 @@ async fn a_rank_tells_its_status_over_one_connection() {
     members(&domains, &ada, |of| of.reports).await;
 }
 
+#[tokio::test]
+async fn of_routes_no_more_are_kept_than_is_set() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(8));
+    let (ada, domain) = (Principal::named("ada"), new(1, 0).domain);
+    domains.open(domain, &ada).unwrap();
+    let mut streams = Vec::new();
+    // Each of the two has a part of five.
+    for rank in 0..2 {
+        let new = NewRank { ranks: 8, ..new(1, rank) };
+        let environment = domains.enter(&new, &ada, ("ring", job(1))).await.unwrap();
+        let credential = environment.credential;
+        let greeting = ClientMessage::Report { domain, rank, credential };
+        let reason = RejectedAddress { address: "10.0.0.1:4".to_owned(), reason: "no".to_owned() };
+        let routes = (0..8).map(|peer| PeerRoute {
+            peer,
+            address: (peer != 3).then(|| "memory".to_owned()),
+            rejected: if peer == 6 { vec![reason.clone()] } else { Vec::new() },
+        });
+        let routes = if rank == 0 { routes.collect() } else { routes.take(2).collect() };
+        let status = ClientMessage::Status(RankStatus { routes, ..RankStatus::default() });
+        let mut stream = UnixStream::connect(&environment.rendezvous).await.unwrap();
+        stream.write_all(format!("{greeting}\n{status}\n").as_bytes()).await.unwrap();
+        streams.push(stream);
+    }
+    let members = members(&domains, &ada, |of| of.status.is_some()).await;
+    let kept = members.iter().map(|of| {
+        let (_, status) = of.status.as_ref().unwrap();
+        let peers: Vec<Rank> = status.routes.iter().map(|route| route.peer).collect();
+        (peers, status.omitted_routes)
+    });
+    // First those that say more than that all is well; nothing is left out of who tells little.
+    assert_eq!(kept.collect::<Vec<_>>(), [(vec![3, 6], 6), (vec![0, 1], 0)]);
+}
+
 #[test]
 fn the_library_is_found_under_its_name() {
     let data = tempfile::tempdir().unwrap();
-    let domains = Domains::new(data.path().join("domains"), DAY, 2, 1);
+    let domains = Domains::new(data.path().join("domains"), DAY, bounds(2));
     for library in ["/usr/lib/one.so", "/usr/lib/other.so"] {
         let directory = domains.libraries(Path::new(library)).unwrap();
         let link = std::fs::read_link(directory.join(LIBRARY)).unwrap();

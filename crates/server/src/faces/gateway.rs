@@ -27,6 +27,7 @@ use tokio::time::timeout;
 
 use super::passage::{PassError, Passage, asks_for, not_answered, passed, request_to_pass};
 use crate::audit::CALLER;
+use crate::domains::Presence;
 use crate::host::Host;
 use crate::http::HttpResponse;
 use crate::http::body::Incoming;
@@ -98,11 +99,18 @@ pub(crate) async fn admit(
         host.audit.refusal(None, CALLER.try_with(|client| *client).ok(), &fault);
         return Err(fault);
     };
-    let at = found.socket(&host.engine).await?.ok_or_else(|| {
-        let what =
-            format!("rank {rank} of the domain is not here: it runs elsewhere, or has ended");
-        Fault::new(FaultCode::Unavailable, what)
-    })?;
+    let at = match found.find(&host.engine).await? {
+        Presence::At(at) => at,
+        Presence::Expected => {
+            let what = format!("rank {rank} was started here, and has not joined its domain yet");
+            return Err(Fault::new(FaultCode::Unavailable, what).retry_after(ASK_AGAIN));
+        }
+        Presence::Absent => {
+            let what =
+                format!("rank {rank} of the domain is not here: it runs elsewhere, or has ended");
+            return Err(Fault::new(FaultCode::Unavailable, what));
+        }
+    };
     let permit = permit(host)?;
     let connected = timeout(host.settings.header_timeout, TcpStream::connect(at)).await;
     let to = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fishplate_contract::Fault;
 use futures_util::stream::try_unfold;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, StreamBody};
@@ -23,6 +24,7 @@ use tokio::time::sleep;
 use crate::http::body::Incoming;
 use crate::http::timeout::TimeoutStream;
 use crate::http::{HttpBody, HttpResponse};
+use crate::status::{Protocol, retry_after, status};
 
 /// Bytes that are passed on at once, each way.
 const PIECE: usize = 256 << 10;
@@ -90,11 +92,21 @@ pub(crate) fn nothing() -> PassedBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The answer to a request that did not get through.
-pub(super) fn not_answered(who: &str, error: &PassError) -> HttpResponse {
+/// The answer to a request that did not get through: 502 if nobody knows what came of it; a fault says by itself what it is, as of a request of
+/// which nothing was sent.
+pub(crate) fn not_answered(who: &str, error: &PassError) -> HttpResponse {
     tracing::debug!(%error, who, "a request that is passed on was not answered");
-    let what = format!("{who} did not answer: {error}\n");
-    with_status(StatusCode::BAD_GATEWAY, HttpBody::bytes(what))
+    let Some(fault) = error.downcast_ref::<Fault>() else {
+        let what = format!("{who} did not answer: {error}\n");
+        return with_status(StatusCode::BAD_GATEWAY, HttpBody::bytes(what));
+    };
+    let code = StatusCode::from_u16(status(Protocol::Http, fault.code));
+    let code = code.unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut reply = with_status(code, HttpBody::bytes(format!("{fault}\n")));
+    if let Some(seconds) = retry_after(fault) {
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    reply
 }
 
 /// Two ends that are joined: what either says goes to the other, whatever it is.

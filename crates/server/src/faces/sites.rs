@@ -122,7 +122,7 @@ impl Admission {
         B::Error: Display,
     {
         let Self { site, path, to } = self;
-        let mut over = match to {
+        let over = match to {
             SiteEnd::Passed(over) => over,
             SiteEnd::Registered(registration) => {
                 let upgrade = hyper::upgrade::on(Request::from_parts(asked, ()));
@@ -146,8 +146,8 @@ impl Admission {
                 upgrade_to(request.headers_mut(), PROTOCOL);
             }
             let wait = host.settings.site_wait;
-            let answer = host.sites.send(&site, wait, &mut over, request).await?;
-            let (SiteConnection { hold, .. }, permit) = over;
+            let (answer, connection, permit) = host.sites.send(&site, wait, over, request).await?;
+            let SiteConnection { hold, .. } = connection;
             let is_switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
             let Some(upgrade) = upgrade.filter(|_| is_switched) else {
                 // Until the answer has passed. A connection that has ended needs none.

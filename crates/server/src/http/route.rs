@@ -92,7 +92,8 @@ where
             }
             Err(fault) => {
                 let mut reply = denied(host, &parts, &body, &fault);
-                if fault.code == FaultCode::Unavailable {
+                // One that is not there yet is worth another try.
+                if fault.code == FaultCode::Unavailable && fault.retry_after.is_none() {
                     *reply.status_mut() = StatusCode::BAD_GATEWAY;
                 }
                 reply

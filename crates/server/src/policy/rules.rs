@@ -114,8 +114,9 @@ impl Rule {
         // Who may do anything with a service has to read how.
         let described = self.effect == Effect::Allow && access.action == Action::Describe;
         let action = self.actions.as_ref();
-        // Whose name others trust has to be said.
-        let unnamed = self.effect == Effect::Deny || access.action != Action::Register;
+        // Whose name others trust has to be said, and who has others' results.
+        let is_said = matches!(access.action, Action::Register | Action::Reuse);
+        let unnamed = self.effect == Effect::Deny || !is_said;
         let action = action.map_or(unnamed, |actions| actions.contains(&access.action));
         let action = described || action;
         operation && action && names(&self.services, access.service)
@@ -157,18 +158,35 @@ impl AccessPolicy {
         self.rules.iter().any(|rule| rule.effect == Effect::Allow)
     }
 
-    /// Whether it may be done, and why. A rule that denies counts more than one that allows; of several, the first.
-    /// Where the address is the permission nobody is asked for a name, so only rules for everybody count.
-    pub fn decide(&self, access: &Access<'_>) -> Decision<'_> {
+    /// Whether somebody may have results of this owner's jobs: if one rule allows both of them to reuse what the service gives, and no rule denies it
+    /// to either. Those whom different rules allow it do not share.
+    pub fn may_reuse(&self, access: &Access<'_>, owner: &Principal) -> bool {
+        let of_owner = Access { principal: owner, ..*access };
+        let is_allowed = |access: &Access<'_>| self.decide(access).is_allowed();
+        let own: Vec<usize> = self.about(access).collect();
+        let allows = |place: usize| self.rules[place].effect == Effect::Allow;
+        is_allowed(access)
+            && is_allowed(&of_owner)
+            && self.about(&of_owner).any(|place| allows(place) && own.contains(&place))
+    }
+
+    /// Places of the rules that are about this.
+    fn about(&self, access: &Access<'_>) -> impl Iterator<Item = usize> {
         let known = !access.principal.is_anonymous() && !access.is_by_address();
         let named = self.of_user.get(access.principal.as_str()).filter(|_| known);
         let authenticated = known.then_some(&self.of_authenticated);
         let places = named.into_iter().chain(authenticated).chain([&self.of_anybody]).flatten();
-        let about = places.filter(|place| self.rules[**place].concerns(access));
+        places.copied().filter(move |place| self.rules[*place].concerns(access))
+    }
+
+    /// Whether it may be done, and why. A rule that denies counts more than one that allows; of several, the first.
+    /// Where the address is the permission nobody is asked for a name, so only rules for everybody count.
+    pub fn decide(&self, access: &Access<'_>) -> Decision<'_> {
         // Deny before allow, then as they stand.
-        let first =
-            about.min_by_key(|place| (self.rules[**place].effect == Effect::Allow, **place));
-        match first.map(|place| &self.rules[*place]) {
+        let first = self
+            .about(access)
+            .min_by_key(|place| (self.rules[*place].effect == Effect::Allow, *place));
+        match first.map(|place| &self.rules[place]) {
             Some(rule) if rule.effect == Effect::Deny => Decision::Denied(rule),
             _ if access.is_by_address() => Decision::AllowedByAddress,
             Some(rule) => Decision::Allowed(rule),

@@ -35,7 +35,8 @@ fn may(policy: &AccessPolicy, user: &str, service: &str, action: &str) -> bool {
 #[test]
 fn three_lines_give_somebody_all_of_a_service_and_nobody_anything_else() {
     let policy = policy("[[allow]]\nwho = ['ada', 'bob']\nservice = 'heat'\n");
-    let all = Action::ALL.into_iter().filter(|action| *action != Action::Register);
+    let is_said = |action: &Action| matches!(action, Action::Register | Action::Reuse);
+    let all = Action::ALL.into_iter().filter(|action| !is_said(action));
     for action in all.map(Action::name) {
         assert!(may(&policy, "ada", "heat", action) && may(&policy, "bob", "heat", action));
         for (user, service) in [("carl", "heat"), ("", "heat"), ("ada", "mesh"), ("Ada", "heat")] {
@@ -310,4 +311,40 @@ fn nobody_is_asked_for_a_name_at_addresses_of_data() {
     let told = checked("[[deny]]\nwho = 'ada'\nservice = 'data'\nmay = ['read', 'upload']\n");
     let told: Vec<_> = told.diagnostics.iter().map(|it| it.line(&told.source)).collect();
     assert!(told.iter().any(|line| line.contains("`read` is denied to no one")), "{told:#?}");
+}
+
+#[test]
+fn results_are_shared_by_those_whom_one_rule_allows_it() {
+    let policy = policy(
+        "[groups]\nchemists = ['ada', 'eve', 'tim']\nphysicists = ['bob', 'dan', 'ada']\n\
+         [[allow]]\nwho = '@authenticated'\n\
+         [[allow]]\nwho = '@chemists'\nservice = 'heat'\nmay = 'reuse'\n\
+         [[allow]]\nwho = '@physicists'\nservice = 'heat'\noperation = 'solve'\nmay = ['call', 'reuse']\n\
+         [[deny]]\nwho = 'tim'\nmay = 'reuse'\n",
+    );
+    let may = |user: &str, owner: &str, service: &str, operation: &str| {
+        let (principal, action) = (&Principal::named(user), Action::Reuse);
+        let access = Access { principal, service, operation, action };
+        policy.may_reuse(&access, &Principal::named(owner))
+    };
+    for (user, owner, solve, mesh) in [
+        ("ada", "eve", true, true),
+        ("eve", "ada", true, true),
+        ("bob", "dan", true, false),
+        ("ada", "bob", true, false),
+        // They are of different circles, though each may.
+        ("eve", "bob", false, false),
+        // It is denied to one of the two.
+        ("eve", "tim", false, false),
+        ("tim", "eve", false, false),
+        // Who may do everything has not been told of others' results.
+        ("eve", "sue", false, false),
+        ("sue", "eve", false, false),
+        ("", "eve", false, false),
+        ("eve", "", false, false),
+    ] {
+        assert_eq!(may(user, owner, "heat", "solve"), solve, "{user} {owner}");
+        assert_eq!(may(user, owner, "heat", "mesh"), mesh, "{user} {owner}");
+        assert!(!may(user, owner, "mesh", "solve"), "{user} {owner}");
+    }
 }

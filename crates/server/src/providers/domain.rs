@@ -12,6 +12,7 @@ use fishplate_contract::{
 use fishplate_jobs::engine::Reservation;
 use fishplate_jobs::store::quota::Quota;
 use fishplate_ranks::launch::environment::DOMAIN;
+use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::status::KnownRank;
 use fishplate_ranks::{DomainId, Rank};
 use futures_util::future::join_all;
@@ -22,7 +23,7 @@ use crate::dispatch::provider::{Provider, ProviderFuture, calls_only, no_operati
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
 use crate::dispatch::usage::CallUsage;
-use crate::domains::{DomainView, Member};
+use crate::domains::{DomainView, Member, check_addresses};
 use crate::faces::gateway;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
@@ -168,10 +169,12 @@ fn rank_state() -> Vec<Parameter> {
         Parameter::new("ended", DataType::Bool)
             .help("It has left in order, or its process has ended."),
         Parameter::new("status", DataType::String).optional().help(
-            "What it told last, in one line: `CLIENTS TRAFFIC [MILLISECONDS ALL MOVING RANKS CALL]`. CLIENTS: 1 if a \
+            "What it told last, in one line: `CLIENTS TRAFFIC ROUTES [MILLISECONDS ALL MOVING RANKS CALL]`. CLIENTS: 1 if a \
              SOAP client's message may end its wait, else 0. TRAFFIC: `-`, or for each rank with which it exchanged anything \
              `PEER:MESSAGES:BYTES:SENT:RECEIVED`, separated by commas: messages to that one and their bytes, frames to it \
-             and frames of it that have come. The rest if it has waited for long: for how long; 1 if it needs all of RANKS, \
+             and frames of it that have come. ROUTES: `-`, or for each rank that it knows a way to or tried \
+             `PEER;ADDRESS`, each address that it passed over as `;ADDRESS=REASON` behind, separated by commas; at the end `+N` \
+             if so many more are not kept (limit `domain_routes`). The rest if it has waited for long: for how long; 1 if it needs all of RANKS, \
              0 if one is enough; 1 if what it waits for is under way, else 0; whose doing it needs, separated by commas; \
              what it waits in, such as `recv from 3 tag 7`.",
         ),
@@ -310,12 +313,14 @@ impl DomainRequest<'_> {
 
     fn connect(&self, given: &Scalars) -> Outcome {
         let addresses = given.text("addresses").unwrap_or_default().split_whitespace();
-        let addresses: Result<Vec<_>, _> = addresses.map(str::parse).collect();
+        let addresses: Result<Vec<Address>, _> = addresses.map(str::parse).collect();
         let addresses = addresses.map_err(|_| {
             let what = "addresses are words as `members` gives them";
             Fault::new(FaultCode::InvalidValue, what).parameter("addresses")
         })?;
-        self.ranks(Action::Verb(Verb::Init))?;
+        let members = self.ranks(Action::Verb(Verb::Init))?;
+        let gateway = |rank| gateway::address(&self.host.settings, self.domain, rank);
+        check_addresses(&members, &addresses, gateway)?;
         self.host.domains.connect(self.domain, self.owner, addresses)?;
         Ok(vec![text("connected", true)])
     }

@@ -104,6 +104,7 @@ impl Picture {
                 "ranks": members,
                 "traffic": ranks::traffic_as_json(&self.ranks),
                 "routes": ranks::routes_as_json(&self.ranks),
+                "omittedRoutes": ranks::omitted_routes(&self.ranks),
                 "deadlock": ranks::deadlock_as_json(deadlock.as_ref()),
             }))?;
             return Ok(());

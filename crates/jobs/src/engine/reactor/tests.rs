@@ -32,6 +32,7 @@ fn plan() -> Arc<Plan> {
         fault: None,
         progress: None,
         answer: crate::output_choices::OutputChoices::default(),
+        reuse: None,
         limits: JobLimits::default(),
     })
 }

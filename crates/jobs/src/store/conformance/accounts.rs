@@ -49,7 +49,7 @@ pub(super) fn accounts(store: &Bed) {
     assert_eq!(with(store, |t| t.conclude(number(1), 0, &used(100, 9.0))), FencedWrite::Stale);
     claim(store, "h", 0);
     let fence = claim_fetches(store, "h", 0)[0].fence;
-    assert_eq!(with(store, |t| t.fetched(number(2), fence, "", 0, 5)), FencedWrite::Accepted);
+    assert_eq!(with(store, |t| t.fetched(number(2), fence, "", 0, 5, None)), FencedWrite::Accepted);
     claim(store, "h", 0);
     assert_eq!(with(store, |t| t.discard(number(1), 7, &used(100, 9.0))), FencedWrite::Stale);
     for _ in 0..2 {

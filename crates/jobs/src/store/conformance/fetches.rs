@@ -55,10 +55,13 @@ pub(super) fn fetches(store: &Bed) {
     with(store, |t| {
         assert_eq!(t.fetching("one")?, [number(1), number(2)]);
         assert_eq!(t.unfinished()?, [number(1), number(2), number(3), number(4)]);
-        assert_eq!(t.fetched(number(1), 7, "stale", 0, 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(3), 0, "held by nobody", 0, 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}", 0, 0)?, FencedWrite::Accepted);
-        assert_eq!(t.fetched(number(1), 1, "again", 0, 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), 7, "stale", 0, 0, None)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(3), 0, "held by nobody", 0, 0, None)?, FencedWrite::Stale);
+        assert_eq!(
+            t.fetched(number(1), 1, "{\"n\":\"fetched\"}", 0, 0, None)?,
+            FencedWrite::Accepted
+        );
+        assert_eq!(t.fetched(number(1), 1, "again", 0, 0, None)?, FencedWrite::Stale);
         assert_eq!(t.plan(number(1))?.unwrap(), "{\"n\":\"fetched\"}");
         assert_eq!(t.find(number(1))?.unwrap().state, JobState::Queued);
         assert_eq!(t.find(number(2))?.unwrap().state, JobState::Fetching);
@@ -84,9 +87,9 @@ pub(super) fn fetches_taken_over(store: &Bed) {
     let last = claim_fetches(store, "three", 30_001);
     assert_eq!(last.len(), 2, "of a dead holder, at once");
     with(store, |t| {
-        assert_eq!(t.fetched(number(1), first[0].fence, "", 0, 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0, 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(1), last[0].fence, "", 0, 0)?, FencedWrite::Accepted);
+        assert_eq!(t.fetched(number(1), first[0].fence, "", 0, 0, None)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0, 0, None)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), last[0].fence, "", 0, 0, None)?, FencedWrite::Accepted);
         assert_eq!(t.fetching("one")?, []);
         Ok(())
     });
@@ -110,6 +113,45 @@ pub(super) fn fetching_is_no_running(store: &Bed) {
     assert_eq!(with(store, |t| t.list(&fetching)).len(), 2);
 }
 
+pub(super) fn equal_jobs(store: &Bed) {
+    for n in 1..=6 {
+        let service = if n == 5 { "other" } else { "s" };
+        submit(store, &NewJob { service: service.to_owned(), ..to_fetch(n) });
+    }
+    // Some at once.
+    for _ in 0..6 {
+        for claim in claim_fetches(store, "one", 0) {
+            let content = if claim.id == number(6) { "b" } else { "a" };
+            let content = (claim.id != number(4)).then_some(content);
+            let queued = with(store, |t| t.fetched(claim.id, claim.fence, "", 0, 0, content));
+            assert_eq!(queued, FencedWrite::Accepted);
+        }
+    }
+    let equal = |service, content, most| {
+        let found = with(store, |t| t.equal(service, content, most));
+        found.into_iter().map(|record| record.id).collect::<Vec<_>>()
+    };
+    assert_eq!(equal("s", "a", 9), [], "none of them has ended");
+    for _ in 0..6 {
+        for claim in claim(store, "one", 9) {
+            let state = if claim.id == number(3) { JobState::Failed } else { JobState::Done };
+            let ended = with(store, |t| t.conclude(claim.id, claim.fence, &end(state, 6)));
+            assert_eq!(ended, FencedWrite::Accepted);
+        }
+    }
+    assert_eq!(
+        equal("s", "a", 9),
+        [number(2), number(1)],
+        "done, of this digest, the newest first"
+    );
+    assert_eq!(equal("s", "a", 1), [number(2)]);
+    assert_eq!(equal("other", "a", 9), [number(5)]);
+    assert_eq!(equal("s", "b", 9), [number(6)]);
+    assert_eq!(equal("s", "", 9), []);
+    assert!(with(store, |t| t.remove(number(2))));
+    assert_eq!(equal("s", "a", 9), [number(1)]);
+}
+
 pub(super) fn fetching_ends(store: &Bed) {
     for n in 1..=3 {
         submit(store, &to_fetch(n));
@@ -119,7 +161,7 @@ pub(super) fn fetching_ends(store: &Bed) {
         assert_eq!(t.request_kill(number(1), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.fetching("one")?, [number(2)], "whoever fetches sees that it is not wanted");
-        assert_eq!(t.fetched(number(1), claims[0].fence, "", 0, 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), claims[0].fence, "", 0, 0, None)?, FencedWrite::Stale);
         assert_eq!(t.unfinished()?, [number(2)]);
         let record = t.find(number(1))?.unwrap();
         let completion = record.completion.unwrap();

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-pub(super) const SCHEMA_VERSION: i32 = 9;
+pub(super) const SCHEMA_VERSION: i32 = 10;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -118,6 +118,9 @@ const MIGRATIONS: &[&str] = &[
      ALTER TABLE jobs ADD COLUMN notice_until INTEGER NOT NULL DEFAULT 0;
      CREATE INDEX jobs_notices ON jobs (notice_until)
        WHERE notices <> 0 AND (ended IS NOT NULL OR (notices & 1 AND started IS NOT NULL));",
+    // 10: a digest of all that a job's results depend on, of jobs whose caller takes those of an equal one.
+    "ALTER TABLE jobs ADD COLUMN content TEXT;
+     CREATE INDEX jobs_content ON jobs (service, content, number) WHERE content IS NOT NULL;",
 ];
 
 /// The version of a store; 0 of one that was just made.

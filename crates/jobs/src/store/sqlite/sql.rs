@@ -167,12 +167,30 @@ impl Transaction for Sql<'_> {
         plan: &str,
         disk: u64,
         bytes: u64,
+        content: Option<&str>,
     ) -> Result<FencedWrite, StoreError> {
+        let (disk, bytes) = (signed(disk), signed(bytes));
         self.fenced(
             "UPDATE jobs SET state = 'queued', holder = '', plan = ?3, disk = ?4,
-               bytes_in = bytes_in + ?5
+               bytes_in = bytes_in + ?5, content = ?6
              WHERE id = ?1 AND fence = ?2 AND state = 'fetching' AND holder <> ''",
-            params![job.as_bytes(), fence.cast_signed(), plan, signed(disk), signed(bytes)],
+            params![job.as_bytes(), fence.cast_signed(), plan, disk, bytes, content],
+        )
+    }
+
+    fn equal(
+        &mut self,
+        service: &str,
+        content: &str,
+        most: usize,
+    ) -> Result<Vec<JobRecord>, StoreError> {
+        self.rows(
+            &format!(
+                "{RECORD} WHERE service = ?1 AND content = ?2 AND state = 'done'
+                 ORDER BY number DESC LIMIT ?3"
+            ),
+            params![service, content, i64::try_from(most).unwrap_or(i64::MAX)],
+            record,
         )
     }
 

@@ -286,6 +286,10 @@ impl Transport for SharedMemory {
         !self.sleeper.has_remote || self.tcp.is_connected()
     }
 
+    fn refusal(&self) -> Option<(Rank, String)> {
+        self.tcp.refusal()
+    }
+
     fn routes(&self) -> Vec<PeerRoute> {
         let own = self.ranks[self.sleeper.place];
         let near = self.ranks.iter().filter(|rank| **rank != own);

@@ -3,7 +3,10 @@
 use crate::credential::{Credential, Nonce, PROOF_SIZE};
 use crate::header::{DomainId, Rank};
 
-const MAGIC: [u8; 8] = *b"fp-rank2";
+/// The version of all that ranks say to each other over a connection, a digit or letter. It changes whenever one of these does.
+pub(super) const VERSION: u8 = b'2';
+const NAME: [u8; 7] = *b"fp-rank";
+const MAGIC: [u8; 8] = [NAME[0], NAME[1], NAME[2], NAME[3], NAME[4], NAME[5], NAME[6], VERSION];
 
 /// What a receiver says first.
 pub(super) const CHALLENGE_SIZE: usize = 24;
@@ -15,8 +18,21 @@ pub(super) fn challenge(nonce: Nonce) -> [u8; CHALLENGE_SIZE] {
     bytes
 }
 
-pub(super) fn read_challenge(bytes: [u8; CHALLENGE_SIZE]) -> Option<Nonce> {
-    bytes.strip_prefix(&MAGIC)?.try_into().ok()
+/// Who answers is no rank that can be spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stranger {
+    /// It is no rank, or of another domain.
+    Unknown,
+    /// A rank that speaks another version.
+    Version(u8),
+}
+
+pub(super) fn read_challenge(bytes: [u8; CHALLENGE_SIZE]) -> Result<Nonce, Stranger> {
+    match bytes.strip_prefix(&NAME).and_then(<[u8]>::split_first) {
+        Some((&VERSION, nonce)) => nonce.try_into().map_err(|_| Stranger::Unknown),
+        Some((&version, _)) if version.is_ascii_alphanumeric() => Err(Stranger::Version(version)),
+        _ => Err(Stranger::Unknown),
+    }
 }
 
 /// What a sender says then.
@@ -147,6 +163,20 @@ mod tests {
             forged[at] ^= 1;
             assert_eq!(read_answer(forged, [7; 16], &OURS), None, "byte {at}");
         }
-        assert_eq!(read_challenge(challenge([7; 16])), Some([7; 16]));
+        assert_eq!(read_challenge(challenge([7; 16])), Ok([7; 16]));
+    }
+
+    #[test]
+    fn a_challenge_of_another_version_is_told_from_that_of_a_stranger() {
+        for (at, byte, stranger) in [
+            (7, b'3', Stranger::Version(b'3')),
+            (7, b'A', Stranger::Version(b'A')),
+            (7, 0, Stranger::Unknown),
+            (6, b'K', Stranger::Unknown),
+        ] {
+            let mut other = challenge([7; 16]);
+            other[at] = byte;
+            assert_eq!(read_challenge(other), Err(stranger), "{other:?}");
+        }
     }
 }

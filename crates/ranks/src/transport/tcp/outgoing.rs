@@ -8,8 +8,17 @@ use crate::header::Header;
 use crate::transport::outgoing::{Acknowledged, Heard, Protocol};
 use crate::transport::stream::Stream;
 use crate::transport::tcp::greeting::{
-    ANSWER_SIZE, CHALLENGE_SIZE, Greeting, read_answer, read_challenge,
+    ANSWER_SIZE, CHALLENGE_SIZE, Greeting, Stranger, VERSION, read_answer, read_challenge,
 };
+
+/// No patience mends that.
+fn foreign(version: u8) -> io::Error {
+    let (theirs, ours) = (char::from(version), char::from(VERSION));
+    let what = format!(
+        "it speaks version {theirs} of the messages between ranks, and this rank version {ours}: have the MPI library of all ranks of one release"
+    );
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -35,7 +44,10 @@ impl Sender {
             let Some(&challenge) = bytes.first_chunk::<CHALLENGE_SIZE>() else {
                 return Ok(None);
             };
-            let challenge = read_challenge(challenge).ok_or_else(stranger)?;
+            let challenge = read_challenge(challenge).map_err(|other| match other {
+                Stranger::Unknown => stranger(),
+                Stranger::Version(version) => foreign(version),
+            })?;
             bytes.drain(..CHALLENGE_SIZE);
             self.greeting.nonce = random().map_err(io::Error::other)?;
             stream.write_all(&self.greeting.to_bytes(challenge, &self.credential))?;

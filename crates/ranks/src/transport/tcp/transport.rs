@@ -310,6 +310,11 @@ impl Transport for Tcp {
         })
     }
 
+    fn refusal(&self) -> Option<(Rank, String)> {
+        let refused = |(rank, of): (Rank, &Outgoing<_>)| Some((rank, of.refusal()?.to_owned()));
+        (0..).zip(&self.outgoing).find_map(refused)
+    }
+
     fn routes(&self) -> Vec<PeerRoute> {
         (0..).zip(&self.outgoing).filter_map(|(rank, outgoing)| outgoing.route(rank)).collect()
     }

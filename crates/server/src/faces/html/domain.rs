@@ -152,6 +152,14 @@ fn traffic(body: &mut String, known: &BTreeMap<Rank, KnownRank>, ranks: usize) {
         pairs(body, rows);
     }
     rejected(body, &routes);
+    let omitted = known.values().flat_map(|known| &known.status).map(|of| of.omitted_routes);
+    let omitted = omitted.map(u64::from).sum::<u64>();
+    if omitted > 0 {
+        let _ = writeln!(
+            body,
+            "<p>Of {omitted} pairs it is not kept how they reach each other (limit <code>domain_routes</code>).</p>"
+        );
+    }
 }
 
 /// Pairs that did not come about at an address, the first of them.

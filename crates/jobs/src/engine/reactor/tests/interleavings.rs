@@ -266,7 +266,7 @@ impl World {
             }
             Effect::Queue(claim, arrived) => {
                 let queued =
-                    self.write(|t| t.fetched(claim.id, claim.fence, &arrived.record, 1, 0));
+                    self.write(|t| t.fetched(claim.id, claim.fence, &arrived.record, 1, 0, None));
                 if queued == FencedWrite::Stale {
                     self.places.remove(&(claim.id, claim.fence));
                 }
