@@ -61,6 +61,18 @@ def venv(directory: Path, *requirements: str) -> Path:
     return python
 
 
+def node_modules(directory: Path, *packages: str) -> Path:
+    """A directory with these of npm in it, and none of their scripts run."""
+    done = directory / "complete"
+    if not done.exists():
+        say(f"installing {' '.join(packages)} (npm)")
+        directory.mkdir(parents=True, exist_ok=True)
+        run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts",
+             "--prefix", str(directory), *packages])
+        done.touch()
+    return directory / "node_modules"
+
+
 def zeep(cache: Path) -> Path:
     return venv(cache / f"zeep-{ZEEP}", f"zeep=={ZEEP}")
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import preparation
@@ -22,43 +23,129 @@ class Zeep(Toolkit):
         return [str(preparation.zeep(place.cache)), str(HERE / "zeep/client.py")]
 
 
-class Reader(Toolkit):
-    """An older library for Python that reads the WSDL when it is started."""
+class Python(Toolkit):
+    """Libraries for Python, in an environment of their own; the client is `NAME/client.py`."""
 
-    requirement = {"suds": "suds-community==1.2.0", "pysimplesoap": "PySimpleSOAP==1.16.2"}
-
-    def missing_packages(self) -> list[str]:
-        return preparation.venv_packages()
-
-    def prepare(self, place: Place) -> None:
-        self.python(place)
-
-    def python(self, place: Place) -> Path:
-        requirement = self.requirement[self.name]
-        return preparation.venv(place.cache / requirement.replace("==", "-"), requirement)
-
-    def command(self, place: Place) -> list[str]:
-        return [str(self.python(place)), str(HERE / self.name / "client.py")]
-
-
-class Ogc(Toolkit):
-    """Tools that know OGC API - Processes and OpenAPI, and no SOAP."""
-
-    requirements = ("owslib==0.35.0", "schemathesis==4.32.5", "jsonschema==4.26.0", "openapi-spec-validator==0.9.0",
-                    "PyYAML==6.0.3")
+    requirements: tuple[str, ...] = ()
 
     def missing_packages(self) -> list[str]:
-        return preparation.venv_packages()
+        return super().missing_packages() + preparation.venv_packages()
 
     def prepare(self, place: Place) -> None:
         self.python(place)
 
     def python(self, place: Place) -> Path:
         versions = "-".join(requirement.split("==")[1] for requirement in self.requirements)
-        return preparation.venv(place.cache / f"ogc-{versions}", *self.requirements)
+        return preparation.venv(place.cache / f"{self.name}-{versions}", *self.requirements)
 
     def command(self, place: Place) -> list[str]:
-        return [str(self.python(place)), str(HERE / "ogc/client.py")]
+        return [str(self.python(place)), str(HERE / self.name / "client.py")]
+
+
+class Suds(Python):
+    requirements = ("suds-community==1.2.0",)
+
+
+class PySimpleSoap(Python):
+    requirements = ("PySimpleSOAP==1.16.2",)
+
+
+class Ogc(Python):
+    """Tools that know OGC API - Processes and OpenAPI, and no SOAP."""
+
+    requirements = ("owslib==0.35.0", "schemathesis==4.32.5", "jsonschema==4.26.0", "openapi-spec-validator==0.9.0",
+                    "PyYAML==6.0.3")
+
+
+class OpenapiGenerator(Toolkit):
+    """A client that openapi-generator makes of `/ogc/openapi.json`, anew when that changes in more than its address."""
+
+    version = "7.14.0"
+    generator: str
+    options: tuple[str, ...] = ()
+    source: str  # the client's file
+
+    def directory(self, place: Place) -> Path:
+        return place.cache / self.name / place.digest((), self.document(place), HERE / "openapi" / self.source)
+
+    def document(self, place: Place) -> Path:
+        return place.cache / f"{self.name}.json"
+
+    def jar(self, place: Place) -> Path:
+        jar = place.cache / f"openapi-generator-cli-{self.version}.jar"
+        if not jar.exists():
+            say(f"fetching openapi-generator {self.version} (Maven)")
+            run(["mvn", "-B", "-q", "dependency:copy", f"-Dartifact=org.openapitools:openapi-generator-cli:{self.version}",
+                 f"-DoutputDirectory={place.cache}"])
+        return jar
+
+    def prepare(self, place: Place) -> None:
+        url = place.url[self.descriptions[0]].split("?")[0].rsplit("/", 1)[0]
+        with urllib.request.urlopen(f"{url}/ogc/openapi.json", timeout=30) as answer:
+            self.document(place).write_bytes(answer.read())
+        directory = self.directory(place)
+        if (directory / "complete").exists():
+            return
+        shutil.rmtree(directory.parent, ignore_errors=True)
+        directory.mkdir(parents=True)
+        jar = self.jar(place)
+        say(f"making a client (openapi-generator {self.generator})")
+        run(["java", "-XX:TieredStopAtLevel=1", "-jar", str(jar), "generate", "-i", str(self.document(place)), "-g", self.generator,
+             "-o", "processes", "--global-property", "apiDocs=false,modelDocs=false,apiTests=false,modelTests=false", *self.options],
+            directory)
+        self.build(place, directory)
+        (directory / "complete").touch()
+
+    def build(self, place: Place, directory: Path) -> None:
+        """Compiles, if the language wants it."""
+
+
+class OpenapiPython(OpenapiGenerator):
+    generator = "python"
+    options = ("--package-name", "processes")
+    source = "client.py"
+    requirements = ("pydantic==2.14.3", "urllib3==2.8.0", "python-dateutil==4.0.0", "typing-extensions==4.16.0")
+
+    def missing_packages(self) -> list[str]:
+        return super().missing_packages() + preparation.venv_packages()
+
+    def prepare(self, place: Place) -> None:
+        super().prepare(place)
+        self.python(place)
+        self.environment["PYTHONPATH"] = str(self.directory(place) / "processes")
+
+    def python(self, place: Place) -> Path:
+        return preparation.venv(place.cache / f"openapi-pydantic-{self.requirements[0].split('==')[1]}", *self.requirements)
+
+    def command(self, place: Place) -> list[str]:
+        return [str(self.python(place)), str(HERE / "openapi/client.py")]
+
+
+class OpenapiTypescript(OpenapiGenerator):
+    generator = "typescript-axios"
+    options = ("--additional-properties", "useSingleRequestParameter=true")
+    source = "client.ts"
+    packages = ("axios@1.21.1", "typescript@7.0.2", "@types/node@20.9.5")
+
+    def build(self, place: Place, directory: Path) -> None:
+        versions = "-".join(package.rsplit("@", 1)[1] for package in self.packages)
+        modules = preparation.node_modules(place.cache / f"openapi-typescript-{versions}", *self.packages)
+        (directory / "node_modules").symlink_to(modules)
+        shutil.copy(HERE / "openapi/client.ts", directory)
+        run([str(modules / ".bin/tsc"), "--strict", "--target", "es2022", "--module", "node16", "--skipLibCheck",
+             "--types", "node", "--outDir", "compiled", "client.ts"], directory)
+
+    def command(self, place: Place) -> list[str]:
+        return ["node", str(self.directory(place) / "compiled/client.js")]
+
+
+class Descriptions(Python):
+    """cwltool and bosh, on what is exported; and what they run as services."""
+
+    requirements = ("cwltool==3.3.20260925135507", "boutiques==0.5.33")
+
+    def command(self, place: Place) -> list[str]:
+        return [*super().command(place), str(place.binary)]
 
 
 class Examples(Toolkit):
@@ -82,37 +169,21 @@ class Browser(Toolkit):
     packages = {"playwright-core": "1.56.1", "axe-core": "4.11.0"}
 
     def prepare(self, place: Place) -> None:
-        versions = [f"{name}@{version}" for name, version in self.packages.items()]
         directory = place.cache / f"browser-{'-'.join(self.packages.values())}"
-        self.environment["NODE_PATH"] = str(directory / "node_modules")
-        done = directory / "complete"
-        if not done.exists():
-            say(f"installing {' '.join(versions)} (npm)")
-            directory.mkdir(parents=True, exist_ok=True)
-            run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts",
-                 "--prefix", str(directory), *versions])
-            done.touch()
+        versions = [f"{name}@{version}" for name, version in self.packages.items()]
+        self.environment["NODE_PATH"] = str(preparation.node_modules(directory, *versions))
 
     def command(self, place: Place) -> list[str]:
         return ["node", str(HERE / "browser/client.cjs")]
 
 
-class Mcp(Toolkit):
+class Mcp(Python):
     """The official Python SDK of the Model Context Protocol; it drives a server of its own, and `fishplate mcp`."""
 
     requirements = ("mcp==2.3.0",)
 
-    def missing_packages(self) -> list[str]:
-        return preparation.venv_packages()
-
-    def prepare(self, place: Place) -> None:
-        self.python(place)
-
-    def python(self, place: Place) -> Path:
-        return preparation.venv(place.cache / "mcp-2.3.0", *self.requirements)
-
     def command(self, place: Place) -> list[str]:
-        return [str(self.python(place)), str(HERE / "mcp/client.py"), str(place.binary)]
+        return [*super().command(place), str(place.binary)]
 
 
 class Node(Toolkit):
@@ -120,14 +191,7 @@ class Node(Toolkit):
 
     def prepare(self, place: Place) -> None:
         directory = place.cache / f"node-soap-{self.version}"
-        self.environment["NODE_PATH"] = str(directory / "node_modules")
-        done = directory / "complete"
-        if not done.exists():
-            say(f"installing soap {self.version} (npm)")
-            directory.mkdir(parents=True, exist_ok=True)
-            run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock",
-                 "--prefix", str(directory), f"soap@{self.version}"])
-            done.touch()
+        self.environment["NODE_PATH"] = str(preparation.node_modules(directory, f"soap@{self.version}"))
 
     def command(self, place: Place) -> list[str]:
         return ["node", str(HERE / "node/client.cjs")]
@@ -361,6 +425,11 @@ ETS_TESTS = {
     "JobList": "JobList JobListSuccess",
 }
 ETS_CHECKS = tuple(f"{group}.test{test}" for group, tests in ETS_TESTS.items() for test in tests.split())
+OPENAPI_CHECKS = ("list", "description", "execute", "document", "types", "file", "array", "job", "output", "log", "jobs-list",
+                  "dismiss", "failed", "mistake", "missing")
+DESCRIPTION_CHECKS = (
+    *(f"export {kind} {case}" for kind in ("cwl", "boutiques") for case in ("numbers", "file", "text", "several")),
+    *(f"import {name}" for name in ("revtool.cwl", "sorttool.cwl", "wc-tool.cwl", "touch.cwl", "sort.json", "tar.json")))
 GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
 
 TOOLKITS = [
@@ -368,12 +437,16 @@ TOOLKITS = [
                 "key", *STREAM_CHECKS, *LOGINS),
          descriptions=("arithmetic-test", "echo-file", "matrix", "matrix-binary", "echo-file-xdescr",
                        "session", "stream")),
-    *(Reader(name, {}, {}, extra=("call", "spawn", "missing-job"), descriptions=("arithmetic-test",))
-      for name in Reader.requirement),
+    *(kind(name, {}, {}, extra=("call", "spawn", "missing-job"), descriptions=("arithmetic-test",))
+      for name, kind in (("suds", Suds), ("pysimplesoap", PySimpleSoap))),
     Ogc("ogc", {}, {}, extra=("landing", "conformance", "processes", "descriptions", "execute", "document", "raw", "file",
                               "reference", "array", "job", "jobs", "missing-process", "missing-job", "not-ready",
                               "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
     OgcEts("ogc-ets", JAVA, {}, extra=ETS_CHECKS, descriptions=(), is_default=False),
+    OpenapiPython("openapi-python", JAVA, {}, extra=OPENAPI_CHECKS),
+    OpenapiTypescript("openapi-typescript", {**JAVA, "node": "nodejs", "npm": "npm"}, {}, extra=OPENAPI_CHECKS),
+    Descriptions("descriptions", {}, {}, extra=DESCRIPTION_CHECKS,
+                 descriptions=("arithmetic-test", "echo-file", "say", "gallery")),
     Examples("examples", {"java": "default-jdk-headless", "curl": "curl"}, {},
              extra=tuple(f"{case} {language}" for case in ("numbers", "file", "array", "text")
                          for language in ("cli", "python", "curl", "soap", "zeep", "java")),

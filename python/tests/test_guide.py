@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import doctest
 import re
+import subprocess
+import sys
 import tokenize
 from io import StringIO
 from pathlib import Path
@@ -62,3 +64,11 @@ def test_a_guide(
     for block in blocks:
         run(block.replace("http://127.0.0.1:8080", hosted.url), guide, names)
     assert (len(blocks), len(true)) == (count, checked)
+
+
+def test_the_run_of_the_guide_is_cancelled(hosted: Hosted, tmp_path: Path) -> None:
+    (line,) = re.findall(r"^python -c '(.*)'$", (GUIDES / "workflows.md").read_text(), re.M)
+    add = f"{hosted.url}/arithmetic-test"
+    begin = f"import fishplate; fishplate.Run('plate-1').service('{add}')(x=1, y=2)"
+    for code in (begin, line):
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)

@@ -9,7 +9,7 @@
 //! - `service_file`: a service file while it is written
 //! - `names`: identifiers as names of parameters
 //! - `field`: what stands in a description, by its path
-//! - `exported`: what both exports make of a parameter
+//! - `exported`: what both exports make of a service
 
 pub mod boutiques;
 pub mod cwl;
@@ -19,4 +19,5 @@ mod names;
 pub mod report;
 mod service_file;
 
+pub use exported::Exported;
 pub use report::{Gap, ImportError, Imported};

@@ -27,18 +27,23 @@ impl Names {
 
     /// The name of a parameter with this identifier, if it can be that of `wish`.
     pub(crate) fn like(&mut self, id: &str, wish: &str) -> String {
-        let base = name(wish);
-        let mut name = base.clone();
-        let mut number = 2;
-        while !self.taken.insert(name.clone()) {
-            name = if number == 2 { format!("{base}_") } else { format!("{base}_{number}") };
-            number += 1;
-        }
+        let name = distinct(&mut self.taken, &name(wish));
         if name != id {
             self.renamed.insert(format!("{}/{id}", self.side), name.clone());
         }
         name
     }
+}
+
+/// The name itself, or one like it if that is taken.
+pub(crate) fn distinct(taken: &mut BTreeSet<String>, base: &str) -> String {
+    let mut name = base.to_owned();
+    let mut number = 2;
+    while !taken.insert(name.clone()) {
+        name = if number == 2 { format!("{base}_") } else { format!("{base}_{number}") };
+        number += 1;
+    }
+    name
 }
 
 /// A text as a name, of a service too: what no name has is `_`.

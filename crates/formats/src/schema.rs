@@ -147,7 +147,7 @@ fn array(of: &ArrayType, direction: Direction) -> Value {
 
 /// A real number, or what JSON has no number for.
 fn or_none(number: &Value) -> Value {
-    json!({ "anyOf": [number, { "type": "string", "enum": ["NaN", "INF", "-INF"] }] })
+    json!({ "title": "Real number", "oneOf": [number, { "type": "string", "enum": ["NaN", "INF", "-INF"] }] })
 }
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
             of(&of_array("int[n,2]"), all[0], Direction::Out)["items"]["maxItems"],
             json!(2)
         );
-        assert!(of(&of_array("double[]"), all[0], Direction::Out)["items"]["anyOf"].is_array());
+        assert!(of(&of_array("double[]"), all[0], Direction::Out)["items"]["oneOf"].is_array());
     }
 
     #[test]

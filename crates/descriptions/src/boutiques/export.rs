@@ -1,47 +1,35 @@
 //! A service as a descriptor that calls it with `fishplate call`.
 
-use fishplate_contract::{DataType, Parameter, Signature};
+use fishplate_contract::{DataType, Parameter};
 use serde_json::{Map, Value, json};
 
-use crate::exported::{about, in_file, lead, place};
+use crate::exported::{Exported, describe, in_file, lead, output_word, place};
 
-/// A descriptor that calls an operation of the service at `url`. `verb` is what callers call; a service's only
-/// operation is called `call`, and no other need be named.
-pub fn export(
-    url: &str,
-    operation: Option<&str>,
-    title: &str,
-    text: &str,
-    signature: &Signature,
-) -> Value {
-    let mut words = vec!["fishplate call".to_owned(), shell_words::quote(url).into_owned()];
-    if let Some(verb) = operation {
-        words.push(format!("--operation {}", shell_words::quote(verb)));
-    }
-    let inputs: Vec<Value> = signature.inputs.iter().map(input).collect();
-    words.extend(signature.inputs.iter().map(key));
-    let mut outputs: Vec<Value> = Vec::new();
-    for parameter in &signature.outputs {
-        words.push(format!("out:{}={}", parameter.name, place(parameter)));
-        outputs.push(output(parameter, signature));
-    }
+/// A descriptor that calls an operation of a service.
+pub fn export(service: &Exported<'_>) -> Value {
+    let (inputs, outputs) = service.named(identifier);
+    let mut words = vec!["fishplate call".to_owned()];
+    words.extend(service.words().map(|word| shell_words::quote(word).into_owned()));
+    words.extend(inputs.iter().map(|(id, _)| key(id)));
+    words.extend(outputs.iter().map(|(_, parameter)| output_word(parameter)));
+    let (title, text) = (service.title, service.documentation.trim());
     let mut descriptor = json!({
         "name": title,
-        "description": if text.trim().is_empty() { title } else { text.trim() },
+        "description": if text.is_empty() { title } else { text },
         "tool-version": env!("CARGO_PKG_VERSION"),
         "schema-version": "0.5",
         "command-line": words.join(" "),
-        "inputs": inputs,
+        "inputs": inputs.iter().map(|(id, parameter)| input(id, parameter)).collect::<Vec<_>>(),
     });
     if !outputs.is_empty() {
-        descriptor["output-files"] = json!(outputs);
+        descriptor["output-files"] = outputs.iter().map(|(id, it)| output(id, it)).collect();
     }
     descriptor
 }
 
-/// The value key of an input.
-fn key(parameter: &Parameter) -> String {
-    format!("[{}]", identifier(&parameter.name).to_uppercase())
+/// The value key of an input: as its identifier, because those that are alike but for their case are two.
+fn key(id: &str) -> String {
+    format!("[{id}]")
 }
 
 /// Identifiers are letters, digits and `_`.
@@ -49,20 +37,17 @@ fn identifier(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-fn input(parameter: &Parameter) -> Value {
+fn input(id: &str, parameter: &Parameter) -> Value {
     let lead = lead(parameter);
     let mut input = Map::from_iter([
-        ("id".to_owned(), json!(identifier(&parameter.name))),
+        ("id".to_owned(), json!(id)),
         ("name".to_owned(), json!(parameter.name)),
-        ("value-key".to_owned(), json!(key(parameter))),
+        ("value-key".to_owned(), json!(key(id))),
         ("command-line-flag".to_owned(), json!(lead)),
         ("command-line-flag-separator".to_owned(), json!("")),
         ("optional".to_owned(), json!(!parameter.is_required())),
     ]);
-    let about = about(parameter);
-    if !about.is_empty() {
-        input.insert("description".to_owned(), about.into());
-    }
+    describe(&mut input, "description", parameter);
     let mut put = |key: &str, value: Value| drop(input.insert(key.to_owned(), value));
     match &parameter.data_type {
         DataType::Int | DataType::Long => {
@@ -109,25 +94,17 @@ fn input(parameter: &Parameter) -> Value {
     Value::Object(input)
 }
 
-fn output(parameter: &Parameter, signature: &Signature) -> Value {
-    let id = identifier(&parameter.name);
-    let id = match signature.input(&parameter.name) {
-        Some(_) => format!("{id}_out"),
-        None => id,
-    };
+fn output(id: &str, parameter: &Parameter) -> Value {
     let pattern = if parameter.repeated { "*" } else { "" };
-    let mut output = json!({
-        "id": id,
-        "name": parameter.name,
-        "path-template": format!("{}{pattern}", place(parameter)),
-        "optional": parameter.optional || parameter.repeated,
-    });
+    let mut output = Map::from_iter([
+        ("id".to_owned(), json!(id)),
+        ("name".to_owned(), json!(parameter.name)),
+        ("path-template".to_owned(), json!(format!("{}{pattern}", place(parameter)))),
+        ("optional".to_owned(), json!(parameter.optional || parameter.repeated)),
+    ]);
     if parameter.repeated {
-        output["list"] = json!(true);
+        output.insert("list".to_owned(), json!(true));
     }
-    let about = about(parameter);
-    if !about.is_empty() {
-        output["description"] = about.into();
-    }
-    output
+    describe(&mut output, "description", parameter);
+    Value::Object(output)
 }

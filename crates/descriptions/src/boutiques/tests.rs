@@ -1,7 +1,9 @@
+use fishplate_contract::{DataType, Parameter, Signature};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::exported::Exported;
 use crate::report::Imported;
 
 fn import_of(line: &str, inputs: &Value, more: &Value) -> Imported {
@@ -194,6 +196,31 @@ fn what_is_no_descriptor_is_told() {
     ] {
         assert!(import(text).unwrap_err().to_string().starts_with(expected), "{text}");
     }
+}
+
+#[test]
+fn names_that_are_alike_have_keys_of_their_own() {
+    let inputs =
+        ["x", "X", "a-b", "a.b", "a_b_out"].map(|name| Parameter::new(name, DataType::Int));
+    let outputs = ["a_b", "x"].map(|name| Parameter::new(name, DataType::Raw));
+    let signature = Signature { inputs: inputs.into(), outputs: outputs.into() };
+    let service = Exported {
+        url: "http://h/s",
+        operation: None,
+        title: "s",
+        documentation: "",
+        signature: &signature,
+    };
+    let descriptor = export(&service);
+    assert_eq!(
+        descriptor["command-line"],
+        "fishplate call http://h/s [x] [X] [a_b] [a_b_] [a_b_out] out:a_b=output.a_b out:x=output.x"
+    );
+    let ids = |side: &str| -> Vec<Value> {
+        descriptor[side].as_array().unwrap().iter().map(|it| it["id"].clone()).collect()
+    };
+    assert_eq!(ids("inputs"), ["x", "X", "a_b", "a_b_", "a_b_out"]);
+    assert_eq!(ids("output-files"), ["a_b_3", "x_out"]);
 }
 
 proptest! {

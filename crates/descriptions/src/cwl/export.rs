@@ -1,53 +1,32 @@
 //! A service as a CommandLineTool that calls it with `fishplate call`.
 
-use fishplate_contract::{DataType, Parameter, Signature};
+use fishplate_contract::{DataType, Parameter};
 use serde_json::{Map, Value, json};
 
-use crate::exported::{about, in_file, is_directory, lead, place};
+use crate::exported::{Exported, describe, in_file, is_directory, lead, output_word, place};
 use crate::names::name;
 
-/// A tool, as JSON (which is YAML), that calls an operation of the service at `url`, which is named if
-/// the service has several.
-pub fn export(
-    url: &str,
-    operation: Option<&str>,
-    title: &str,
-    text: &str,
-    signature: &Signature,
-) -> Value {
-    let mut inputs = Map::new();
-    for parameter in &signature.inputs {
-        inputs.insert(parameter.name.clone(), input(parameter));
-    }
-    let mut arguments: Vec<Value> = vec![json!({ "position": 0, "valueFrom": url })];
-    if let Some(verb) = operation {
-        arguments.push(json!({ "position": 0, "prefix": "--operation", "valueFrom": verb }));
-    }
-    let mut outputs = Map::new();
-    for parameter in &signature.outputs {
-        let word = format!("out:{}={}", parameter.name, place(parameter));
-        arguments.push(json!({ "position": 2, "valueFrom": word }));
-        outputs.insert(output_name(parameter, signature), output(parameter));
-    }
+/// A tool, as JSON (which is YAML), that calls an operation of a service.
+pub fn export(service: &Exported<'_>) -> Value {
+    let (inputs, outputs) = service.named(str::to_owned);
+    let fixed =
+        |(position, word): (i32, String)| json!({ "position": position, "valueFrom": word });
+    let before = service.words().map(|word| (0, word.to_owned()));
+    let after = outputs.iter().map(|(_, parameter)| (2, output_word(parameter)));
+    let inputs = inputs.into_iter().map(|(name, parameter)| (name, input(parameter)));
+    let arguments: Vec<Value> = before.chain(after).map(fixed).collect();
+    let outputs = outputs.into_iter().map(|(name, parameter)| (name, output(parameter)));
     json!({
         "cwlVersion": "v1.2",
         "class": "CommandLineTool",
-        "label": title,
-        "doc": text,
+        "label": service.title,
+        "doc": service.documentation,
         "requirements": { "NetworkAccess": { "networkAccess": true } },
         "baseCommand": ["fishplate", "call"],
         "arguments": arguments,
-        "inputs": inputs,
-        "outputs": outputs,
+        "inputs": inputs.collect::<Map<_, _>>(),
+        "outputs": outputs.collect::<Map<_, _>>(),
     })
-}
-
-/// An `in out` parameter stands on both sides, and CWL's names are one space.
-fn output_name(parameter: &Parameter, signature: &Signature) -> String {
-    match signature.input(&parameter.name) {
-        Some(_) => format!("{}_out", parameter.name),
-        None => parameter.name.clone(),
-    }
 }
 
 fn input(parameter: &Parameter) -> Value {
@@ -85,29 +64,23 @@ fn input(parameter: &Parameter) -> Value {
     };
     let may_lack = !parameter.is_required();
     described.insert("type".to_owned(), if may_lack { json!(["null", of]) } else { of });
-    let about = about(parameter);
-    if !about.is_empty() {
-        described.insert("doc".to_owned(), about.into());
-    }
+    describe(&mut described, "doc", parameter);
     Value::Object(described)
 }
 
 fn output(parameter: &Parameter) -> Value {
-    let (place, is_directory) = (place(parameter), is_directory(parameter));
+    let place = place(parameter);
     let place = place.trim_end_matches('/');
-    let mut described = match (parameter.repeated, is_directory) {
-        (true, _) => {
-            json!({ "type": "File[]", "outputBinding": { "glob": format!("{place}/*") } })
-        }
-        (false, true) => json!({ "type": "Directory", "outputBinding": { "glob": place } }),
-        (false, false) if parameter.optional => {
-            json!({ "type": "File?", "outputBinding": { "glob": place } })
-        }
-        (false, false) => json!({ "type": "File", "outputBinding": { "glob": place } }),
+    let (of, glob) = match (parameter.repeated, is_directory(parameter)) {
+        (true, _) => ("File[]", format!("{place}/*")),
+        (false, true) => ("Directory", place.to_owned()),
+        (false, false) if parameter.optional => ("File?", place.to_owned()),
+        (false, false) => ("File", place.to_owned()),
     };
-    let about = about(parameter);
-    if !about.is_empty() {
-        described["doc"] = about.into();
-    }
-    described
+    let mut described = Map::from_iter([
+        ("type".to_owned(), json!(of)),
+        ("outputBinding".to_owned(), json!({ "glob": glob })),
+    ]);
+    describe(&mut described, "doc", parameter);
+    Value::Object(described)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
-use fishplate_descriptions::{boutiques, cwl};
+use fishplate_descriptions::{Exported, boutiques, cwl};
 
 use super::client::{Connection, operation_of, run_interruptible};
 use crate::exit::Exit;
@@ -73,10 +73,14 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             told => told,
         };
         let several = service.operations().count() > 1;
-        let chosen = several.then_some(operation.as_str());
-        let url = &of.connection.url;
-        let value = export(url, chosen, &known.title, documentation, &definition.signature);
-        let text = serde_json::to_string_pretty(&value)? + "\n";
+        let exported = Exported {
+            url: &of.connection.url,
+            operation: several.then_some(operation.as_str()),
+            title: &known.title,
+            documentation,
+            signature: &definition.signature,
+        };
+        let text = serde_json::to_string_pretty(&export(&exported))? + "\n";
         match &of.output {
             Some(path) => std::fs::write(path, text)
                 .with_context(|| format!("cannot write {}", path.display()))?,

@@ -27,6 +27,8 @@ mod forms;
 mod full_disk;
 mod functions;
 mod gateway;
+#[path = "../../../../tests/guide.rs"]
+mod guide;
 mod guides;
 mod hosts;
 mod limits;

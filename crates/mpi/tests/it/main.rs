@@ -1,6 +1,9 @@
 //! The library as programs have it: its symbols, and C programs that are compiled against the standard's header and started
 //! with `fishplate run`. mpi4py's own tests: `make mpi4py`.
 
+#[path = "../../../../tests/guide.rs"]
+mod guide;
+mod guides;
 mod moldyn;
 mod mpi4py;
 mod programs;

@@ -36,9 +36,9 @@ use crate::data::{Data, blocking};
 use crate::dispatch::authorise::{Action, DATA};
 use crate::host::Host;
 use crate::http::body::Incoming;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, put};
 use crate::providers::session;
-use send::{Representation, put, send};
+use send::{Representation, send};
 
 pub use uploads::Uploads;
 

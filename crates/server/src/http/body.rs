@@ -9,8 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, JobState};
 use hyper::body::{Body, Frame};
+use hyper::header;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::reply::{HttpResponse, put};
 use crate::data::Transfer;
 use crate::settings::Settings;
 
@@ -195,6 +197,13 @@ where
             false
         });
         drained.await.unwrap_or(false)
+    }
+
+    /// Drains it before this is answered; if it does not end, the connection does.
+    pub(crate) async fn drain_before(&mut self, reply: &mut HttpResponse) {
+        if !self.drain().await {
+            put(reply, header::CONNECTION, "close");
+        }
     }
 
     /// Nothing more will come of it.

@@ -19,5 +19,6 @@ pub mod tls;
 pub use file::BodySection;
 pub use listen::{Listener, bind};
 pub use reply::{HttpBody, HttpResponse};
+pub(crate) use reply::{put, reply_with};
 pub use route::respond;
 pub(crate) use route::{content_coding, not_for_us};

@@ -14,6 +14,8 @@ use fishplate_wire::{PackedMessage, Segment};
 use futures_util::{Stream, TryStreamExt as _};
 use http_body_util::BodyDataStream;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
 
 use super::connections::RequestGuard;
 use super::direct::FileQueue;
@@ -27,6 +29,28 @@ const JOINED: u64 = 64 << 10;
 
 /// An answer to a request of HTTP.
 pub type HttpResponse = hyper::Response<HttpBody>;
+
+/// An answer of this status, whose content is what its type says and nothing else; a field whose value can't be one is left out.
+pub(crate) fn reply_with(
+    status: StatusCode,
+    fields: &[(HeaderName, &str)],
+    body: HttpBody,
+) -> HttpResponse {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = status;
+    put(&mut reply, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    for (name, value) in fields {
+        put(&mut reply, name.clone(), value);
+    }
+    reply
+}
+
+/// Sets a field; a value that can't be one is left out.
+pub(crate) fn put(reply: &mut HttpResponse, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        reply.headers_mut().insert(name, value);
+    }
+}
 
 /// A body of an answer: its bytes, or a stream.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! Faults as answers of plain HTTP: a sentence, or a problem detail (RFC 9457) for programs.
 
 use fishplate_contract::{Fault, LimitHit};
+use hyper::StatusCode;
 use hyper::header::{self, HeaderMap};
-use hyper::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::conditions::lines;
-use super::send::put;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::status::{Protocol, retry_after, status};
 
 /// The answer that tells of a fault.
@@ -68,11 +67,9 @@ pub(crate) fn with_status(
 }
 
 fn told(status: u16, fault: &Fault, content_type: &str, body: String) -> HttpResponse {
-    let mut reply = Response::new(HttpBody::bytes(body));
-    *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    put(&mut reply, header::CONTENT_TYPE, content_type);
-    put(&mut reply, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    put(&mut reply, header::CACHE_CONTROL, "no-store");
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let fields = [(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "no-store")];
+    let mut reply = reply_with(status, &fields, HttpBody::bytes(body));
     if let Some(seconds) = retry_after(fault) {
         reply.headers_mut().insert(header::RETRY_AFTER, seconds);
     }

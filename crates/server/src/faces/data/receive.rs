@@ -14,10 +14,10 @@ use serde_json::json;
 use super::conditions::lines;
 use super::intake::{IntakeResult, take_in};
 use super::problem;
-use super::send::{REPR_DIGEST, moment, put};
+use super::send::{REPR_DIGEST, moment};
 use crate::data::{Data, blocking};
 use crate::http::body::Incoming;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, put};
 
 /// The digest of a message's content (RFC 9530).
 pub(super) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");

@@ -16,12 +16,12 @@ use serde_json::{Map, json};
 use super::conditions::lines;
 use super::intake::{IntakeError, IntakeResult, take_in};
 use super::receive::{content_digest, created, digest, keep, media_type};
-use super::send::{REPR_DIGEST, put};
+use super::send::REPR_DIGEST;
 use super::uploads::{AppendTurn, CompletedUpload, Upload, UploadId, Uploads};
 use super::{not_allowed, problem};
 use crate::data::{Data, blocking};
 use crate::http::body::Incoming;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, put};
 
 const COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 const OFFSET: HeaderName = HeaderName::from_static("upload-offset");

@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use fishplate_contract::{Digest, Fault, FaultCode, Timestamp};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Response, StatusCode};
 
 use super::conditions::{ConditionResult, Validators, lines};
 use super::problem;
 use super::range::{RangeChoice, wanted};
-use crate::http::{BodySection, HttpBody, HttpResponse};
+use crate::http::{BodySection, HttpBody, HttpResponse, put};
 
 /// Digests of the whole, whatever part of it is sent (RFC 9530).
 pub(super) const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -185,13 +185,6 @@ fn with_fields(mut reply: HttpResponse, data: &Representation) -> HttpResponse {
     // What somebody uploaded is no page of ours, whatever it says it is.
     put(&mut reply, header::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'");
     reply
-}
-
-/// Sets a field; a value that can't be one is left out.
-pub(super) fn put(reply: &mut HttpResponse, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        reply.headers_mut().insert(name, value);
-    }
 }
 
 /// A moment as the system counts it.

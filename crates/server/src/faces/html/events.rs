@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Verb};
 use futures_util::stream::{self, Stream};
-use hyper::Response;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::StatusCode;
+use hyper::header::{self, HeaderName};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -20,7 +20,7 @@ use super::watch::{JobView, STREAMS, Viewer, WatchedJob};
 use crate::dispatch::authorise::{Access, Action};
 use crate::faces::ogc::CallersJob;
 use crate::host::PublicAddress;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, reply_with};
 
 /// How long nothing is told before it is told that nothing is: else proxies take the connection for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -66,16 +66,12 @@ pub(crate) async fn reply(job: &CallersJob<'_>) -> Result<HttpResponse, Fault> {
         begun: false,
         ended: false,
     };
-    let mut reply = Response::new(HttpBody::stream(events.stream()));
-    for (name, value) in [
+    let fields = [
         (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
         (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (NO_BUFFERING, "no"),
-    ] {
-        reply.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    Ok(reply)
+    ];
+    Ok(reply_with(StatusCode::OK, &fields, HttpBody::stream(events.stream())))
 }
 
 /// What one browser was told, and is to be told.

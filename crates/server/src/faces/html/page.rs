@@ -6,14 +6,14 @@
 use std::sync::LazyLock;
 
 use fishplate_contract::Principal;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::StatusCode;
+use hyper::header;
 use hyper::http::request::Parts;
-use hyper::{Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::escaped;
 use crate::host::{Host, PublicAddress};
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, reply_with};
 
 /// What a page may load and where it may send: nothing but this server's own, no script or style within it
 /// (Content Security Policy Level 3).
@@ -70,19 +70,16 @@ impl StaticFile {
         let is_known = known.is_some_and(|known| known == "*" || known.contains(&etag));
         let is_pinned = asked.uri.query() == Some(&format!("v={version}"));
         let keep = if is_pinned { "public, max-age=31536000, immutable" } else { "no-cache" };
-        let mut reply = Response::new(HttpBody::bytes(if is_known { &[][..] } else { self.bytes }));
-        if is_known {
-            *reply.status_mut() = StatusCode::NOT_MODIFIED;
-        }
-        for (name, value) in [
+        let (status, bytes) = match is_known {
+            true => (StatusCode::NOT_MODIFIED, b"".as_slice()),
+            false => (StatusCode::OK, self.bytes),
+        };
+        let fields = [
             (header::CONTENT_TYPE, self.media_type),
-            (header::ETAG, &etag),
+            (header::ETAG, &*etag),
             (header::CACHE_CONTROL, keep),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        ] {
-            put(&mut reply, name, value);
-        }
-        reply
+        ];
+        reply_with(status, &fields, HttpBody::bytes(bytes))
     }
 }
 
@@ -156,39 +153,27 @@ impl Page<'_> {
 
 /// A page as an answer.
 pub(crate) fn reply(status: u16, html: String) -> HttpResponse {
-    let mut reply = Response::new(HttpBody::bytes(html));
-    *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    for (name, value) in [
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let fields = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         // What there is, is nobody else's business: neither other caches' nor other servers'.
         (header::CACHE_CONTROL, "private, no-cache"),
         (header::REFERRER_POLICY, "same-origin"),
-    ] {
-        put(&mut reply, name, value);
-    }
-    reply
+    ];
+    reply_with(status, &fields, HttpBody::bytes(html))
 }
 
 /// Leads a browser to another page (RFC 9110, section 15.4.4).
 pub(crate) fn see(path: &str) -> HttpResponse {
-    let mut reply = Response::new(HttpBody::bytes(""));
-    *reply.status_mut() = StatusCode::SEE_OTHER;
-    put(&mut reply, header::LOCATION, path);
-    put(&mut reply, header::CACHE_CONTROL, "no-store");
-    reply
-}
-
-fn put(reply: &mut HttpResponse, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        reply.headers_mut().insert(name, value);
-    }
+    let fields = [(header::LOCATION, path), (header::CACHE_CONTROL, "no-store")];
+    reply_with(StatusCode::SEE_OTHER, &fields, HttpBody::bytes(""))
 }
 
 #[cfg(test)]
 mod tests {
     use hyper::Request;
+    use hyper::header::HeaderName;
 
     use super::*;
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use fishplate_contract::{Fault, Principal};
 use fishplate_mcp::{Handler, Settings, transport};
 use hyper::body::Body;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header;
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, StatusCode};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ use super::services::HostServices;
 use crate::faces::whole_body;
 use crate::host::Host;
 use crate::http::body::Incoming;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, put, reply_with};
 use crate::memory::MemoryReservation;
 use crate::status::{Protocol, status};
 
@@ -62,14 +62,12 @@ where
         }
         Err(fault) => refused(&fault),
     };
-    let fields: [(HeaderName, &str); 2] =
-        [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::CACHE_CONTROL, "no-store")];
-    for (name, value) in fields {
-        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    for (name, value) in
+        [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::CACHE_CONTROL, "no-store")]
+    {
+        put(&mut reply, name, value);
     }
-    if !body.drain().await {
-        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
+    body.drain_before(&mut reply).await;
     reply.body_mut().keep(memory);
     reply
 }
@@ -111,11 +109,8 @@ pub(crate) fn refused(fault: &Fault) -> HttpResponse {
     if let Some(limit) = &fault.limit {
         error["data"]["limit"] = json!({ "name": limit.name, "value": limit.value });
     }
-    let mut reply =
-        Response::new(HttpBody::bytes(json!({ "jsonrpc": "2.0", "error": error }).to_string()));
-    *reply.status_mut() = StatusCode::from_u16(status(Protocol::Http, fault.code))
+    let status = StatusCode::from_u16(status(Protocol::Http, fault.code))
         .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let json = HeaderValue::from_static("application/json");
-    reply.headers_mut().insert(header::CONTENT_TYPE, json);
-    reply
+    let message = json!({ "jsonrpc": "2.0", "error": error }).to_string();
+    reply_with(status, &[(header::CONTENT_TYPE, "application/json")], HttpBody::bytes(message))
 }

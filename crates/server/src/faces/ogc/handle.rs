@@ -7,9 +7,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Principal, Results, Verb};
 use hyper::body::Body;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::address::OgcResource;
@@ -27,7 +27,7 @@ use crate::faces::html;
 use crate::faces::html::page::{self, local};
 use crate::host::{Host, ServiceEntry};
 use crate::http::body::Incoming;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::memory::MemoryReservation;
 use crate::status::{Protocol, status};
 
@@ -55,9 +55,7 @@ where
     });
     problem::negotiate(&mut reply, &asked.headers);
     reply.headers_mut().append(header::VARY, HeaderValue::from_static("accept"));
-    if !body.drain().await {
-        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
+    body.drain_before(&mut reply).await;
     reply
 }
 
@@ -109,7 +107,7 @@ async fn resource_of(
     let public = host.settings.public_url.as_str();
     let (document, links) = match resource {
         OgcResource::Processes if page => {
-            return Ok(redirect(&format!("{public}/")));
+            return Ok(page::see(&format!("{public}/")));
         }
         OgcResource::Landing if page => {
             return Ok(page::reply(200, html::account::page(host, caller).await?));
@@ -132,7 +130,7 @@ async fn resource_of(
         OgcResource::Process(id) => {
             let process = Process::find(host, id)?;
             if page {
-                return Ok(redirect(&process.entry.url));
+                return Ok(page::see(&process.entry.url));
             }
             process.description(host)
         }
@@ -184,30 +182,9 @@ pub(super) fn answer_with(status: StatusCode, mut document: Value, links: &[Link
 
 /// A document in JSON.
 pub(super) fn json_of(status: StatusCode, media_type: &str, document: &Value) -> HttpResponse {
-    let mut reply = Response::new(HttpBody::bytes(format!("{document}\n")));
-    *reply.status_mut() = status;
-    let fields: [(HeaderName, &str); 3] = [
-        (header::CONTENT_TYPE, media_type),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // It is the caller's, and changes.
-        (header::CACHE_CONTROL, "private, no-cache"),
-    ];
-    for (name, value) in fields {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            reply.headers_mut().insert(name, value);
-        }
-    }
-    reply
-}
-
-/// The page for people is elsewhere (RFC 9110, section 15.4.4).
-fn redirect(to: &str) -> HttpResponse {
-    let mut reply = Response::new(HttpBody::bytes(""));
-    *reply.status_mut() = StatusCode::SEE_OTHER;
-    if let Ok(to) = HeaderValue::from_str(to) {
-        reply.headers_mut().insert(header::LOCATION, to);
-    }
-    reply
+    // It is the caller's, and changes.
+    let fields = [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, "private, no-cache")];
+    reply_with(status, &fields, HttpBody::bytes(format!("{document}\n")))
 }
 
 fn not_allowed(methods: &'static str) -> HttpResponse {
@@ -304,11 +281,8 @@ async fn log(
         links.push(Link::new(host, &next, "next", "What is written from here on"));
     }
     if query::accepts(&asked.headers, "text/plain") {
-        let mut reply = Response::new(HttpBody::bytes(page.text));
-        let text = HeaderValue::from_static("text/plain; charset=utf-8");
-        reply.headers_mut().insert(header::CONTENT_TYPE, text);
-        let sniff = HeaderValue::from_static("nosniff");
-        reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, sniff);
+        let fields = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+        let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::bytes(page.text));
         links::in_header(&mut reply, &links);
         return Ok(reply);
     }

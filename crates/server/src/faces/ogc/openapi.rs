@@ -12,6 +12,7 @@ use super::handle::json_of;
 use super::list::{self, STATUSES};
 use super::process::{self, Process};
 use super::query::{Query, accepts, invalid};
+use super::results;
 use crate::host::Host;
 use crate::http::HttpResponse;
 
@@ -31,6 +32,10 @@ pub(super) fn reply(host: &Host, asked: &Parts, caller: &Principal) -> Result<Ht
     let processes = process::all(host, caller);
     Ok(json_of(StatusCode::OK, media_type, &document(host, processes, dialect)))
 }
+
+/// What operations are about: generated clients have a class of each.
+const PROCESSES: &str = "Processes";
+const JOBS: &str = "Jobs";
 
 fn document<'h>(
     host: &Host,
@@ -75,7 +80,7 @@ fn answers(status: &str, schema: &str, problems: &[&str]) -> Value {
     for status in problems.iter().copied().chain(["default"]) {
         let problem = json!({
             "description": "A problem (RFC 9457)",
-            "content": { "application/problem+json": component("exception") },
+            "content": { "application/problem+json": component("problem") },
         });
         all.insert(status.to_owned(), problem);
     }
@@ -137,15 +142,16 @@ fn fixed_paths() -> Map<String, Value> {
     let output = &json!([in_path("jobID"), in_path("outputID")]);
     let of_job = &json!([in_path("jobID")]);
     let of_process = &json!([in_path("processID")]);
-    let mut dismissal = get("dismiss", "Ends a job, or forgets it", of_job, "statusInfo", &["404"]);
-    dismissal["tags"] = json!(["Dismiss"]);
+    let dismissal = get("dismiss", "Ends a job, or forgets it", of_job, "statusInfo", &["404"]);
     let mut results =
         get("getResult", "The results of a job", of_job, "results", &["404", "410", "422"]);
     results["responses"]["204"] =
         json!({ "description": "All results are at the addresses of the header Link" });
     let mut single =
-        get("getResultOutput", "An output of a job", output, "value", &["404", "410", "422"]);
-    single["responses"]["200"]["content"] = json!({ "*/*": { "schema": {} } });
+        get("getResultOutput", "An output of a job", output, "results", &["404", "410", "422"]);
+    single["responses"]["200"] = json!({
+        "description": "The output as it is", "content": { "*/*": { "schema": bytes() } },
+    });
     single["responses"]["204"] =
         json!({ "description": "The output is at the address of the header Link" });
     let run = json!({
@@ -171,10 +177,14 @@ fn fixed_paths() -> Map<String, Value> {
         "/jobs/{jobID}/results/{outputID}": { "get": single },
         "/jobs/{jobID}/log": { "get": get("getLog", "What a job's program wrote", log, "log", &["400", "404"]) },
     });
-    match paths {
-        Value::Object(paths) => paths,
-        _ => Map::new(),
+    let Value::Object(mut paths) = paths else { return Map::new() };
+    for (path, operations) in &mut paths {
+        let tag = if path.starts_with("/jobs") { JOBS } else { PROCESSES };
+        for (_, operation) in operations.as_object_mut().into_iter().flatten() {
+            operation["tags"] = json!([tag]);
+        }
     }
+    paths
 }
 
 fn session() -> Value {
@@ -209,50 +219,67 @@ fn executed(results: &Value) -> Value {
     });
     all["200"] = json!({
         "description": "The results: all of them as a document, or the only one itself",
-        "content": { "application/json": { "schema": results }, "*/*": { "schema": {} } },
+        "content": { "application/json": { "schema": results }, "*/*": { "schema": bytes() } },
     });
     all["204"] = json!({ "description": "All results are at the addresses of the header Link" });
     all
 }
 
-/// One process: what it takes, and what it gives.
+/// One process: what it takes, and what it gives. Of what the face reads, the document tells the plainest form of each value, so that
+/// generated clients take numbers as numbers; titles are the names of their types.
 fn execution(process: Process<'_>, dialect: Dialect) -> Value {
     let signature = &process.call.signature;
-    let inputs = signature.inputs.iter().map(|it| (it.name.clone(), input(it, dialect)));
-    let inputs: Map<String, Value> = inputs.collect();
+    let title = |part: &str| format!("{} {part}", process.id().replace(':', " "));
+    let titled = |kind: &str, it: &Parameter| title(&format!("{kind} {}", it.name));
+    let inputs = signature.inputs.iter();
+    let inputs = inputs.map(|it| (it.name.clone(), input(it, &titled("input", it), dialect)));
     let required: Vec<&str> =
         signature.inputs.iter().filter(|it| it.is_required()).map(|it| it.name.as_str()).collect();
-    let chosen = |_: &Parameter| json!({ "$ref": "#/components/schemas/output" });
-    let outputs = signature.outputs.iter().map(|it| (it.name.clone(), chosen(it)));
-    let mut all = json!({ "type": "object", "properties": inputs, "additionalProperties": false });
-    if !required.is_empty() {
-        all["required"] = json!(required);
-    }
-    let request = json!({
+    let inputs = without_empty(json!({
+        "title": title("inputs"),
+        "type": "object",
+        "properties": inputs.collect::<Map<_, _>>(),
+        "required": required,
+        "additionalProperties": false,
+    }));
+    let outputs = signature.outputs.iter().map(|it| (it.name.clone(), choice(it)));
+    let request = without_empty(json!({
+        "title": title("request"),
         "type": "object",
         "properties": {
-            "inputs": all,
-            "outputs": { "type": "object", "properties": outputs.collect::<Map<_, _>>(), "additionalProperties": false },
+            "inputs": inputs,
+            "outputs": {
+                "title": title("outputs"),
+                "type": "object",
+                "properties": outputs.collect::<Map<_, _>>(),
+                "additionalProperties": false,
+            },
             "response": { "type": "string", "enum": ["raw", "document"] },
-            "subscriber": { "$ref": "#/components/schemas/subscriber" },
+            "subscriber": reference("subscriber"),
         },
         "required": if required.is_empty() { json!([]) } else { json!(["inputs"]) },
+    }));
+    let given = signature.outputs.iter();
+    let given = given.map(|it| (it.name.clone(), output(it, &titled("output", it), dialect)));
+    let given = json!({
+        "title": title("results"), "type": "object", "properties": given.collect::<Map<_, _>>(),
     });
-    let request = without_empty(request);
-    let given = signature.outputs.iter().map(|it| (it.name.clone(), output(it, dialect)));
-    let given = json!({ "type": "object", "properties": given.collect::<Map<_, _>>() });
-    // The only output may come as it is.
-    let only = match &signature.outputs[..] {
-        [one] => json!({ "anyOf": [given, output(one, dialect)] }),
+    // An only output that JSON has may come as it is.
+    let answer = match &signature.outputs[..] {
+        [one] if results::is_json(one) => {
+            let one = schema::of(one, dialect, Direction::Out);
+            json!({ "title": title("answer"), "oneOf": [given, one] })
+        }
         _ => given,
     };
     json!({
         "operationId": format!("execute-{}", process.id()),
+        "tags": [PROCESSES],
         "summary": process.entry.service().title,
         "description": process.call.documentation,
         "parameters": [session(), prefer()],
         "requestBody": { "required": !required.is_empty(), "content": { "application/json": { "schema": request } } },
-        "responses": executed(&only),
+        "responses": executed(&answer),
     })
 }
 
@@ -266,33 +293,13 @@ fn without_empty(mut schema: Value) -> Value {
     schema
 }
 
-/// What an input may be: the value, or an object with the value or a reference.
-fn input(parameter: &Parameter, dialect: Dialect) -> Value {
-    let value = schema::of(parameter, dialect, Direction::In);
-    let data_type = &parameter.data_type;
-    let is_file = data_type.is_binary();
-    let mut forms = vec![value.clone()];
-    if is_file || data_type.as_array().is_some() {
-        forms.push(json!({ "$ref": "#/components/schemas/link" }));
+/// What an input may be: a value; of an array also a reference to one; of a file its content or a reference.
+fn input(parameter: &Parameter, title: &str, dialect: Dialect) -> Value {
+    let mut schema = repeated(parameter, one(parameter, title, dialect, Direction::In));
+    // Beside a reference nothing else counts in OpenAPI 3.0.
+    if schema.get("$ref").is_some() {
+        schema = json!({ "allOf": [schema] });
     }
-    // Of a file, `encoding` tells how it is written, so that its text may be anything.
-    let qualified = if is_file { json!({ "type": "string" }) } else { value };
-    let encodings = if is_file { json!(["base64", "utf-8"]) } else { json!(["utf-8"]) };
-    forms.push(json!({
-        "type": "object",
-        "properties": {
-            "value": qualified,
-            "mediaType": { "type": "string" },
-            "encoding": { "type": "string", "enum": encodings },
-        },
-        "required": ["value"],
-    }));
-    let one = json!({ "anyOf": forms });
-    let mut schema = if parameter.repeated {
-        json!({ "anyOf": [one, { "type": "array", "items": one }] })
-    } else {
-        one
-    };
     schema["description"] = json!(schema::about(parameter));
     if !parameter.unit.is_empty() {
         schema["x-ogc-unit"] = json!(parameter.unit);
@@ -300,20 +307,41 @@ fn input(parameter: &Parameter, dialect: Dialect) -> Value {
     schema
 }
 
-/// What an output is: the value, or an object with the value of a file or a reference.
-fn output(parameter: &Parameter, dialect: Dialect) -> Value {
-    let value = schema::of(parameter, dialect, Direction::Out);
-    let one = if parameter.data_type.is_binary() {
-        json!({
-            "type": "object",
-            "properties": { "value": value, "encoding": { "type": "string" }, "mediaType": { "type": "string" } },
-            "required": ["value"],
-        })
-    } else {
-        value
-    };
-    let one = json!({ "anyOf": [one, { "$ref": "#/components/schemas/link" }] });
-    if parameter.repeated { json!({ "type": "array", "items": one }) } else { one }
+/// What an output is in a document: a value; of an array also a reference to one; of a file its content or a reference.
+fn output(parameter: &Parameter, title: &str, dialect: Dialect) -> Value {
+    repeated(parameter, one(parameter, title, dialect, Direction::Out))
+}
+
+/// How an output is wanted: what is short comes by value.
+fn choice(parameter: &Parameter) -> Value {
+    let is_large = parameter.data_type.is_binary() || parameter.data_type.as_array().is_some();
+    reference(if is_large { "output" } else { "valueOutput" })
+}
+
+fn one(parameter: &Parameter, title: &str, dialect: Dialect, direction: Direction) -> Value {
+    if parameter.data_type.is_binary() {
+        return reference("fileValue");
+    }
+    let value = schema::of(parameter, dialect, direction);
+    match parameter.data_type.as_array() {
+        Some(_) => json!({ "title": title, "oneOf": [value, reference("link")] }),
+        None => value,
+    }
+}
+
+/// A list of values, if a parameter may have several.
+fn repeated(parameter: &Parameter, one: Value) -> Value {
+    if !parameter.repeated {
+        return one;
+    }
+    let mut list = json!({ "type": "array", "items": one });
+    if parameter.min_count > 0 {
+        list["minItems"] = json!(parameter.min_count);
+    }
+    if let Some(most) = parameter.max_count {
+        list["maxItems"] = json!(most);
+    }
+    list
 }
 
 fn object(required: &[&str], properties: &Value) -> Value {
@@ -322,6 +350,11 @@ fn object(required: &[&str], properties: &Value) -> Value {
 
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// Bytes of any type.
+fn bytes() -> Value {
+    json!({ "type": "string", "format": "binary" })
 }
 
 /// What answers are made of (the schemas of 18-062r2, in short).
@@ -353,6 +386,14 @@ fn components() -> Value {
             "transmissionMode": { "type": "string", "enum": ["value", "reference"] },
             "format": object(&[], &json!({ "mediaType": text })),
         })),
+        "valueOutput": object(&[], &json!({ "transmissionMode": { "type": "string", "enum": ["value"] } })),
+        "fileValue": { "oneOf": [reference("fileContent"), reference("link")] },
+        "fileContent": object(&["value"], &json!({
+            "value": { "type": "string", "description": "Text, or bytes in base64: as `encoding` says, else as `mediaType` is text or not" },
+            "encoding": { "type": "string", "enum": ["base64", "utf-8"] },
+            "mediaType": text,
+            "title": text,
+        })),
         "subscriber": object(&[], &json!({ "successUri": address, "inProgressUri": address, "failedUri": address })),
         "statusInfo": object(&["jobID", "status", "type"], &json!({
             "jobID": text, "processID": text,
@@ -363,14 +404,14 @@ fn components() -> Value {
             "links": links,
         })),
         "jobList": object(&["jobs", "links"], &json!({ "jobs": list("statusInfo"), "links": links })),
-        "results": json!({ "type": "object" }),
-        "value": json!({}),
+        "results": { "description": "The outputs by name; the only one may come as it is" },
         "log": object(&["stream", "text", "next", "end", "links"], &json!({
             "stream": text, "text": text, "next": { "type": "integer" }, "end": { "type": "boolean" }, "links": links,
         })),
-        "exception": object(&["type"], &json!({
+        "problem": object(&["type"], &json!({
             "type": text, "title": text, "status": { "type": "integer" }, "detail": text, "instance": text,
-            "code": text, "parameter": text, "job": text, "stderr": text,
+            "code": text, "parameter": text, "job": text, "stderr": text, "exitCode": { "type": "integer" }, "signal": text,
+            "limit": object(&["name", "value"], &json!({ "name": text, "value": text })),
         })),
     })
 }

@@ -78,3 +78,10 @@ pub(super) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let mut fields = headers.get_all(header::ACCEPT).iter();
     fields.any(|field| field.to_str().is_ok_and(|text| text.contains(media_type)))
 }
+
+/// Whether `Accept` names JSON and nothing else.
+pub(super) fn accepts_json_alone(headers: &HeaderMap) -> bool {
+    let fields = headers.get_all(header::ACCEPT).iter().filter_map(|field| field.to_str().ok());
+    let mut ranges = fields.flat_map(|text| text.split(',')).peekable();
+    ranges.peek().is_some() && ranges.all(|range| range.contains("json"))
+}

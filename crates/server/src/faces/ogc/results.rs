@@ -9,16 +9,16 @@ use fishplate_contract::{
 use fishplate_formats::json::scalar;
 use fishplate_formats::schema::media_type;
 use fishplate_wire::{Encoding, ItemFormat, PackedMessage, Segment};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderValue};
 use serde_json::json;
 
 use super::execute::{ResponseForm, ResultsChoice};
 use super::links::JSON;
-use super::query::accepts;
+use super::query::{accepts, accepts_json_alone};
 use crate::data::blocking;
 use crate::host::Host;
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, reply_with};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -42,7 +42,12 @@ pub(super) async fn reply(
 ) -> Result<HttpResponse, Fault> {
     let outputs = named(host, caller, known, outputs, choice).await?;
     let form = choice.response.unwrap_or_else(|| {
-        let is_raw = known_of(known, choice) == 1 || accepts(headers, "multipart/related");
+        let is_raw = match known_of(known, choice) {
+            // As the OpenAPI document tells, whose clients take JSON alone.
+            1 if accepts_json_alone(headers) => matches!(known, [one] if is_json(one)),
+            1 => true,
+            _ => accepts(headers, "multipart/related"),
+        };
         if is_raw { ResponseForm::Raw } else { ResponseForm::Document }
     });
     let count: usize = outputs.iter().map(|output| output.values.len()).sum();
@@ -56,6 +61,11 @@ pub(super) async fn reply(
         }
         (ResponseForm::Raw, all) => multipart(all, &boundary()?),
     })
+}
+
+/// Whether an output is JSON as it is.
+pub(super) fn is_json(output: &Parameter) -> bool {
+    !output.repeated && !output.data_type.is_binary()
 }
 
 /// How many outputs are asked for.
@@ -289,19 +299,11 @@ fn multipart(outputs: &[NamedOutputs<'_>], boundary: &str) -> HttpResponse {
 }
 
 fn answer(status: StatusCode, media_type: Option<&str>, body: HttpBody) -> HttpResponse {
-    let mut reply = Response::new(body);
-    *reply.status_mut() = status;
-    let fields: [(HeaderName, &str); 3] = [
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    let mut fields = vec![
         (header::CACHE_CONTROL, "private"),
         // What a program wrote is no page of ours, whatever it says it is.
         (header::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'"),
     ];
-    let fields = fields.into_iter().chain(media_type.map(|it| (header::CONTENT_TYPE, it)));
-    for (name, value) in fields {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            reply.headers_mut().insert(name, value);
-        }
-    }
-    reply
+    fields.extend(media_type.map(|it| (header::CONTENT_TYPE, it)));
+    reply_with(status, &fields, body)
 }

@@ -11,8 +11,8 @@ use fishplate_formats::array_file::npy::{self, NpyHeader};
 use fishplate_jobs::engine::OwnJob;
 use fishplate_jobs::store::quota::Quota;
 use fishplate_wire::{Encoding, PackedMessage, Segment};
-use hyper::Response;
-use hyper::header::{self, HeaderValue};
+use hyper::StatusCode;
+use hyper::header;
 use hyper::http::request::Parts;
 
 use super::head;
@@ -22,7 +22,7 @@ use crate::dispatch::outputs::outputs;
 use crate::faces::data;
 use crate::faces::data::send::{Representation, disposition};
 use crate::host::{Host, ServiceEntry};
-use crate::http::{HttpBody, HttpResponse};
+use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::memory::MemoryReservation;
 
 /// The answer with the value of that number, from 0, of an output.
@@ -126,21 +126,15 @@ fn packed(
 ) -> HttpResponse {
     let len = segments.iter().map(Segment::len).sum();
     let packed = PackedMessage { segments, len, ..PackedMessage::nothing() };
-    let mut reply = Response::new(HttpBody::packed(packed));
     let media_type = if media_type.is_empty() { "application/octet-stream" } else { media_type };
     let fields = [
         (header::CONTENT_TYPE, media_type),
         (header::CONTENT_DISPOSITION, &*disposition(name)),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "private"),
         // What a program wrote is no page of ours, whatever it says it is.
         (header::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'"),
     ];
-    for (name, value) in fields {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            reply.headers_mut().insert(name, value);
-        }
-    }
+    let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::packed(packed));
     reply.body_mut().count_as(host.data.transfer(caller, "read"));
     reply
 }
