@@ -79,19 +79,8 @@ class Examples(Toolkit):
 class Browser(Toolkit):
     """Debian's Chromium on the pages, driven by playwright-core, which downloads no browser; axe-core looks at them too."""
 
-    packages = {"playwright-core": "1.56.1", "axe-core": "4.11.0"}
-
     def prepare(self, place: Place) -> None:
-        versions = [f"{name}@{version}" for name, version in self.packages.items()]
-        directory = place.cache / f"browser-{'-'.join(self.packages.values())}"
-        self.environment["NODE_PATH"] = str(directory / "node_modules")
-        done = directory / "complete"
-        if not done.exists():
-            say(f"installing {' '.join(versions)} (npm)")
-            directory.mkdir(parents=True, exist_ok=True)
-            run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts",
-                 "--prefix", str(directory), *versions])
-            done.touch()
+        self.environment["NODE_PATH"] = str(preparation.browser(place.cache))
 
     def command(self, place: Place) -> list[str]:
         return ["node", str(HERE / "browser/client.cjs")]
@@ -119,15 +108,8 @@ class Node(Toolkit):
     version = "1.13.0"
 
     def prepare(self, place: Place) -> None:
-        directory = place.cache / f"node-soap-{self.version}"
-        self.environment["NODE_PATH"] = str(directory / "node_modules")
-        done = directory / "complete"
-        if not done.exists():
-            say(f"installing soap {self.version} (npm)")
-            directory.mkdir(parents=True, exist_ok=True)
-            run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock",
-                 "--prefix", str(directory), f"soap@{self.version}"])
-            done.touch()
+        modules = preparation.node_modules(place.cache / f"node-soap-{self.version}", f"soap@{self.version}")
+        self.environment["NODE_PATH"] = str(modules)
 
     def command(self, place: Place) -> list[str]:
         return ["node", str(HERE / "node/client.cjs")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import machine
 from overhead import spread
 from server import serving_functions, serving_words
-from throughput import CLIENTS, SCRIPT, wrk
+from throughput import CLIENTS, post_script, wrk
 from tools import Tools
 
 HERE = Path(__file__).resolve().parent
@@ -126,7 +126,7 @@ def write_script(tools: Tools, operation: str, children: str) -> Path:
     script = tools.scratch / f"{operation}.lua"
     body = (f'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"><S:Body><t:{operation} '
             f'xmlns:t="urn:fishplate:matrix">{children}</t:{operation}></S:Body></S:Envelope>')
-    script.write_text(SCRIPT.format(body=body))
+    script.write_text(post_script(body))
     return script
 
 
