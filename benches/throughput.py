@@ -62,7 +62,7 @@ def load_server(tools: Tools, server: Server, script, seconds: int) -> dict:
 
 def wrk(program: Path, url: str, script: Path, seconds: int, clients: int = CLIENTS) -> tuple[int, float, str]:
     """How many calls in how many seconds, and all that wrk told."""
-    command = [program, "-t1", f"-c{clients}", f"-d{seconds}s", "--latency", "-s", script, url]
+    command = [program, "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s", "--latency", "-s", script, url]
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     if "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
         raise SystemExit(f"bench: calls failed:\n{done.stdout}")

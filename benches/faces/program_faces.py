@@ -65,10 +65,8 @@ def started(tools: Tools, stack: contextlib.ExitStack, program: Path, descriptio
     except PreparationFailed as problem:
         print(f"  without pygeoapi: {problem}", flush=True)
         return sides, {"pygeoapi": str(problem).splitlines()[0]}
-    for title, manager in {"pygeoapi": None, "pygeoapi, jobs in TinyDB": pygeoapi_server.TINYDB}.items():
-        peer = stack.enter_context(pygeoapi_server.serving(python, tools.scratch, program, manager))
-        sides.append(Side(title, peer.execution(), peer.processes))
-    return sides, {}
+    peer = stack.enter_context(pygeoapi_server.serving(python, tools.scratch, program))
+    return [*sides, Side("pygeoapi", peer.execution(), peer.processes)], {}
 
 
 def remembered(tools: Tools, side: Side) -> dict:

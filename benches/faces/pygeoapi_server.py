@@ -22,8 +22,6 @@ REQUIREMENTS = (f"pygeoapi=={PYGEOAPI}", "gunicorn==27.0.1", "gevent==26.9.0")
 WORKERS = 4
 START = 120  # seconds
 
-TINYDB = {"name": "TinyDB"}
-
 
 @dataclass
 class Peer:
@@ -38,9 +36,6 @@ class Peer:
     def processes(self) -> list[int]:
         return [self.master, *machine.children_of([self.master])]
 
-    def used(self) -> float:
-        return machine.used(self.processes())
-
 
 def python(cache: Path) -> Path:
     """A Python with pygeoapi, installed if it is not there."""
@@ -48,13 +43,13 @@ def python(cache: Path) -> Path:
 
 
 @contextlib.contextmanager
-def serving(python: Path, scratch: Path, program: Path, manager: dict | None = None):
-    """Serves the program; jobs are kept by this manager, or not at all."""
+def serving(python: Path, scratch: Path, program: Path):
+    """Serves the program. Jobs are not kept, as where nothing is said of them."""
     place = Path(tempfile.mkdtemp(prefix="pygeoapi-", dir=scratch))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     configuration, api = place / "pygeoapi.yml", place / "openapi.yml"
-    configuration.write_text(json.dumps(configured(f"http://{address}", place, manager)))
+    configuration.write_text(json.dumps(configured(f"http://{address}")))
     environment = os.environ | {
         "PYGEOAPI_CONFIG": str(configuration), "PYGEOAPI_OPENAPI": str(api), "BENCH_PROGRAM": str(program),
         "PYTHONPATH": str(Path(__file__).parent)}
@@ -88,16 +83,14 @@ def answers(peer: Peer, process: subprocess.Popen) -> bool:
     return False
 
 
-def configured(url: str, place: Path, manager: dict | None) -> dict:
+def configured(url: str) -> dict:
     """What its quick start has, without what is no process. (JSON is YAML.)"""
-    kept = {} if manager is None else {
-        "manager": {**manager, "connection": str(place / "jobs.db"), "output_dir": str(place)}}
     told = {"title": "bench", "description": "bench", "keywords": ["bench"], "keywords_type": "theme",
             "terms_of_service": url, "url": url}
     return {
         "server": {"bind": {"host": "127.0.0.1", "port": 0}, "url": url, "mimetype": "application/json; charset=UTF-8",
                    "encoding": "utf-8", "languages": ["en-US"], "limits": {"default_items": 10, "max_items": 50},
-                   "map": {"url": url, "attribution": "none"}, **kept},
+                   "map": {"url": url, "attribution": "none"}},
         "logging": {"level": "ERROR"},
         "metadata": {"identification": told, "license": {"name": "none"}, "provider": {"name": "bench", "url": url},
                      "contact": {"name": "bench"}},
