@@ -92,7 +92,7 @@ def configured(url: str) -> dict:
                    "encoding": "utf-8", "languages": ["en-US"], "limits": {"default_items": 10, "max_items": 50},
                    "map": {"url": url, "attribution": "none"}},
         "logging": {"level": "ERROR"},
-        "metadata": {"identification": told, "license": {"name": "none"}, "provider": {"name": "bench", "url": url},
+        "metadata": {"identification": told, "license": {"name": "none", "url": url}, "provider": {"name": "bench", "url": url},
                      "contact": {"name": "bench"}},
         "resources": {"add": {"type": "process", "processor": {"name": "pygeoapi_program.ProgramProcessor"}}},
     }
