@@ -187,17 +187,100 @@ def soak(found: dict) -> list[str]:
 
 
 def small(found: dict) -> list[str]:
-    lines = [
+    return [
         f"### Small calls a second, {found['clients']} clients", "",
         under(found, f"{found['loads']['least']} to {found['loads']['most']}"), "",
-        "| server | calls a second | to bare hyper | in rounds | processor time each |",
-        "|---|---|---|---|---|",
+        *beside_hyper(found, "server", "to bare hyper"),
     ]
-    for title, side in found["sides"].items():
-        ratio = side["ratio_to_bare"]
-        lines.append(f"| {title} | {side['a_second']:,.0f} | **{ratio['median']:.2f}** "
-                     f"| {ratio['least']} to {ratio['most']} | {side['cpu_microseconds']:.1f} µs |")
+
+
+def beside_hyper(found: dict, side: str, ratio_to: str) -> list[str]:
+    """What `small.run` found."""
+    lines = [f"| {side} | calls a second | {ratio_to} | in rounds | processor time each |", "|---|---|---|---|---|"]
+    for title, of in found["sides"].items():
+        ratio = of["ratio_to_bare"]
+        lines.append(f"| {title} | {of['a_second']:,.0f} | **{ratio['median']:.2f}** "
+                     f"| {ratio['least']} to {ratio['most']} | {of['cpu_microseconds']:.1f} µs |")
     return lines
+
+
+def faces(found: dict) -> list[str]:
+    """Of all its parts, or of those that were measured."""
+    lines = ["### Faces for people and tools", "", under(found, f"{found['load_before']:.1f} before")]
+    for name, lines_of in FACES.items():
+        if part := found.get(name):
+            lines += ["", *lines_of(part)]
+    return lines
+
+
+def loads(part: dict) -> str:
+    return f"load {part['loads']['least']} to {part['loads']['most']}"
+
+
+def face_calls(part: dict) -> list[str]:
+    return [f"An addition within the server, {part['clients']} clients ({loads(part)}):", "",
+            *beside_hyper(part, "", "to bare hyper with its bytes")]
+
+
+def program_faces(part: dict) -> list[str]:
+    lines = [f"A shell script that adds two numbers, {part['program_microseconds'] / 1000:.2f} ms by itself, through OGC API - Processes "
+             f"(pygeoapi {part['pygeoapi']}, {part['workers']} workers; {loads(part)}):", "",
+             f"| | calls a second, {part['clients']} clients | to Fishplate, in rounds | processor time each | added for one client "
+             f"| memory after {part['calls']:,} calls (shared pages once) | before |", "|---|---|---|---|---|---|---|"]
+    for title, side in part["sides"].items():
+        added, ratio, memory = side["added_microseconds"], side["ratio_to_ours"], side["memory"]
+        lines.append(
+            f"| {title} | {side['a_second']:,.0f} | **{ratio['median']:.2f}** ({ratio['least']} to {ratio['most']}) "
+            f"| {side['cpu_microseconds'] / 1000:.2f} ms | {added['median'] / 1000:.2f} ms ({added['least'] / 1000:.2f} to "
+            f"{added['most'] / 1000:.2f}) | {mebibytes(memory['after']['Rss'])} ({mebibytes(memory['after']['Pss'])}), "
+            f"{memory['processes']} processes | {mebibytes(memory['before']['Rss'])} ({mebibytes(memory['before']['Pss'])}) |")
+    for title, why in part["left_out"].items():
+        lines += ["", f"Without {title}: {why}."]
+    return lines
+
+
+def job_list(part: dict) -> list[str]:
+    few, jobs = str(part["few"]), str(part["jobs"])
+    lines = [f"The first page of a list of {part['jobs']:,} jobs ({loads(part)}):", "",
+             f"| | of {part['jobs']:,} jobs | of {part['few']} | ratio, median of rounds | in rounds |", "|---|---|---|---|---|"]
+    for query, found in part["queries"].items():
+        times, ratio = found["microseconds"], found["ratio"]
+        lines.append(f"| {query} | {times[jobs] / 1000:.2f} ms | {times[few] / 1000:.2f} ms | **{ratio['median']:.2f}** "
+                     f"| {ratio['least']} to {ratio['most']} |")
+    return lines
+
+
+def painting(part: dict) -> list[str]:
+    names = {"blank": "a page of one word, from Python's `http.server`", "first": "a service's page, first visit",
+             "again": "the same, from then on", "run": "from pressing Run until its result is painted"}
+    lines = [f"In Chromium, without a window; {len(part['rounds'])} rounds ({loads(part)}):", "",
+             "| until something is painted | median | in rounds | to the page of one word |", "|---|---|---|---|"]
+    for name, title in names.items():
+        times, ratio = part["milliseconds"][name], part["ratio_to_blank"].get(name)
+        lines.append(f"| {title} | {times['median']:.0f} ms | {times['least']:.0f} to {times['most']:.0f} ms "
+                     f"| {ratio['median'] if ratio else ''} |")
+    return lines
+
+
+def watching(part: dict) -> list[str]:
+    lines = [f"Pages of one job that are open, for {part['seconds']} s ({loads(part)}):", "",
+             "| pages | the job | memory of the server, each page | a core's share, and with one page | each page, each second | opened in "
+             "| a line has reached the first page | all of them | at most |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    for count, jobs in part["viewers"].items():
+        for job, found in jobs.items():
+            times = found.get("milliseconds")
+            told = (f"{times['first']['median']:.0f} ms | {times['last']['median']:.0f} ms | {times['last']['most']:.0f} ms"
+                    if times else "| |")
+            lines.append(f"| {int(count):,} | {job} | {found['bytes_each'] / 1024:.1f} KiB | {found['cores']:.1%}, "
+                         f"{found['cores_of_one']:.1%} | {found['microseconds_each_second']:.1f} µs "
+                         f"| {found['opened_seconds']:.2f} s | {told} |")
+    for count, why in part["left_out"].items():
+        lines += ["", f"Not {int(count):,}: {why}."]
+    return lines
+
+
+FACES = {"calls": face_calls, "program": program_faces, "list": job_list, "page": painting, "viewers": watching}
 
 
 def pipe(found: dict) -> list[str]:
@@ -253,7 +336,7 @@ def back(failures: list[dict]) -> str:
 
 
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
-        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small, "quake": quake,
+        "soak": soak, "fairness": fairness, "workflow": workflow, "small": small, "faces": faces, "quake": quake,
         **{f"{name}{way}": pipe for name in problem.MEASUREMENTS for way in ("", "-link")}, "pipe-killed": pipe_killed}
 
 

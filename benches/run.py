@@ -10,10 +10,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Not packages: one is named like a library that matplotlib imports.
-sys.path += [str(HERE / name) for name in ("packaging", "reference", "messages", "pipe", "quake")]
+sys.path += [str(HERE / name) for name in ("packaging", "reference", "messages", "pipe", "quake", "faces")]
 sys.path.append(str(HERE.parent / "interop"))
 
 import dependability  # noqa: E402
+import faces  # noqa: E402
 import fairness  # noqa: E402
 import figure8  # noqa: E402
 import killed  # noqa: E402
@@ -61,6 +62,7 @@ MEASUREMENTS = {
                                                        *(("coarse", 1, 5) if options.quick else ("small", 2, 20))),
     "quake": lambda options, scratch: dependability.measure(tools(options, scratch), options.only, options.quick,
                                                                   RESULTS / "quake.json"),
+    "faces": lambda options, scratch: faces.measure(tools(options, scratch), place(options, scratch), options.only, options.quick),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }
@@ -93,7 +95,7 @@ def main() -> None:
                      "command": " ".join(["benches/run.py", name, *switches]),
                      "file_system": machine.file_system(Path(scratch)), **found}
             print(report.row(name, found), flush=True)
-            if not options.quick:
+            if not options.quick and not (name == "faces" and options.only):
                 kept = f"{name}-link" if options.link else name
                 (RESULTS / f"{kept}.json").write_text(json.dumps(found, indent=1) + "\n")
     if not options.quick:
@@ -131,6 +133,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--only", type=lambda text: text.split(","), default=[],
                         help=f"packaging: some of {','.join(stack.name for stack in STACKS)}; "
                              f"quake: some of {','.join(dependability.PARTS)}; "
+                             f"faces: some of {','.join(faces.PARTS)}; "
                              f"messages: some of {','.join(peers.NAMES)}")
     parser.add_argument("--ranks", type=lambda text: tuple(map(int, text.split(","))), default=(),
                         help="messages: how many ranks; default: 2 to 8, one after the other")
@@ -141,7 +144,7 @@ def parse_options() -> argparse.Namespace:
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
     if options.link and (local := set(options.measurement) - {PACKAGING, REFERENCE, MESSAGES, *problem.MEASUREMENTS}):
         parser.error(f"these have no link: {', '.join(sorted(local))}")
-    if unknown := set(options.only) - {stack.name for stack in STACKS} - set(peers.NAMES) - set(dependability.PARTS):
+    if unknown := set(options.only) - {stack.name for stack in STACKS} - set(peers.NAMES) - {*dependability.PARTS, *faces.PARTS}:
         parser.error(f"no such stack or side: {', '.join(sorted(unknown))}")
     return options
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import machine
 
 XML = "text/xml; charset=utf-8"
+SOAP = {"Content-Type": XML, "SOAPAction": '""'}
+JSON = {"Content-Type": "application/json"}
 
 
 @dataclass
@@ -50,24 +52,36 @@ class Server:
     def used(self) -> float:
         return machine.used([self.pid, *self.supervisors()])
 
+    @property
+    def ogc(self) -> str:
+        """Where it speaks OGC API - Processes."""
+        return self.url.rpartition("/")[0] + "/ogc"
+
+    def execution(self) -> str:
+        """Where its process is run."""
+        return f"{self.ogc}/processes/{self.name}/execution"
+
     def post(self, verb: str, children: str = "") -> str:
-        body = envelope(self.name, verb, children)
-        headers = {"Content-Type": XML, "SOAPAction": '""'}
-        request = urllib.request.Request(self.url, body, headers)
+        request = urllib.request.Request(self.url, envelope(self.name, verb, children), SOAP)
         with urllib.request.urlopen(request) as answer:
             return answer.read().decode()
 
     def write_post(self, to: Path, verb: str, children: str = "") -> Path:
         """A whole request, for those who send it as it is."""
-        body = envelope(self.name, verb, children)
-        head = (f"POST {self.path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
-                f"Content-Type: {XML}\r\nSOAPAction: \"\"\r\nContent-Length: {len(body)}\r\n\r\n")
-        to.write_bytes(head.encode() + body)
-        return to
+        return write_post(to, self.url, envelope(self.name, verb, children), SOAP)
 
     def write_get(self, to: Path, path: str) -> Path:
         to.write_text(f"GET {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n\r\n", newline="")
         return to
+
+
+def write_post(to: Path, url: str, body: bytes, headers: dict[str, str]) -> Path:
+    """A whole request, for those who send it as it is."""
+    parts = urllib.parse.urlsplit(url)
+    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}",
+             *(f"{name}: {value}" for name, value in headers.items()), f"Content-Length: {len(body)}", "", ""]
+    to.write_bytes("\r\n".join(lines).encode() + body)
+    return to
 
 
 def envelope(service: str, verb: str, children: str = "") -> bytes:
@@ -77,12 +91,12 @@ def envelope(service: str, verb: str, children: str = "") -> bytes:
 
 
 @contextlib.contextmanager
-def serving(binary: Path, scratch: Path, name: str, description: str):
-    """Serves one service with the server's defaults, and ends all that it left running."""
+def serving(binary: Path, scratch: Path, name: str, description: str, *more: str):
+    """Serves one service with the server's defaults and these options, and ends all that it left running."""
     place = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
     file = place / f"{name}.toml"
     file.write_text(description)
-    with serving_words(binary, place, [file]) as server:
+    with serving_words(binary, place, [file, *more]) as server:
         yield server
 
 

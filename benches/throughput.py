@@ -7,17 +7,17 @@ from pathlib import Path
 
 import machine
 from overhead import PROGRAM, noop, run, spread
-from server import Server, envelope, serving
+from server import SOAP, Server, envelope, serving
 from tools import Tools
 
 CLIENTS = 40
 IN_FLIGHT = 2
 
-SCRIPT = """wrk.method = "POST"
-wrk.headers["Content-Type"] = "text/xml; charset=utf-8"
-wrk.headers["SOAPAction"] = '""'
-wrk.body = [[{body}]]
-"""
+
+def post_script(body: str, headers: dict[str, str] = SOAP) -> str:
+    """What has wrk post this."""
+    lines = [f"wrk.headers[{name!r}] = {value!r}" for name, value in headers.items()]
+    return "\n".join(['wrk.method = "POST"', *lines, f"wrk.body = [[{body}]]", ""])
 
 
 def measure(tools: Tools, rounds: int) -> dict:
@@ -31,7 +31,7 @@ def measure(tools: Tools, rounds: int) -> dict:
 def measure_program(tools: Tools, program: str, rounds: int) -> dict:
     with serving(tools.binary, tools.scratch, "noop", noop(program)) as server:
         script = tools.scratch / "call.lua"
-        script.write_text(SCRIPT.format(body=envelope("noop", "call").decode()))
+        script.write_text(post_script(envelope("noop", "call").decode()))
         load_server(tools, server, script, 2)
         rows = [{"bare": bare(tools, program, 2), "call": load_server(tools, server, script, 3),
                  "load": round(machine.load(), 2)} for _ in range(rounds)]
@@ -60,9 +60,9 @@ def load_server(tools: Tools, server: Server, script, seconds: int) -> dict:
     return row
 
 
-def wrk(program: Path, url: str, script: Path, seconds: int) -> tuple[int, float, str]:
+def wrk(program: Path, url: str, script: Path, seconds: int, clients: int = CLIENTS) -> tuple[int, float, str]:
     """How many calls in how many seconds, and all that wrk told."""
-    command = [program, "-t1", f"-c{CLIENTS}", f"-d{seconds}s", "--latency", "-s", script, url]
+    command = [program, "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s", "--latency", "-s", script, url]
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     if "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
         raise SystemExit(f"bench: calls failed:\n{done.stdout}")

@@ -12,7 +12,7 @@ import machine
 from overhead import spread
 from server import Server, envelope, serving_words
 from sites import Ends, nginx
-from throughput import CLIENTS, SCRIPT, wrk
+from throughput import CLIENTS, post_script, wrk
 from tools import Tools
 from transfer import IN, OUT, RELATED, check, prepare, timed
 
@@ -55,7 +55,7 @@ def measure(tools: Tools, rounds: int, size: int) -> dict:
                 "out_client": partial(run, [*client, give.url, f"out:data={got}"]),
             }
             script = here / "add.lua"
-            script.write_text(SCRIPT.format(body=envelope("matrix", "add", NUMBERS).decode()))
+            script.write_text(post_script(envelope("matrix", "add", NUMBERS).decode()))
             (here / "get.lua").write_text("")
             (here / "small.txt").write_text("3" * 200)
             calls[kind] = {

@@ -25,11 +25,12 @@ class Tools:
         self.cargo = os.environ.get("CARGO", "cargo")
         self.cache = cache
         cache.mkdir(parents=True, exist_ok=True)
-        self.bare, self.caller = self._compiled("bare"), self._compiled("caller")
-        self.exit = self._compiled("exit", "-nostdlib", "-static")
+        self.bare, self.caller = self.compiled("bare"), self.compiled("caller")
+        self.exit = self.compiled("exit", "-nostdlib", "-static")
         self.wrk, self.curl = found("wrk", "wrk"), found("curl", "curl")
 
-    def _compiled(self, name: str, *more: str) -> Path:
+    def compiled(self, name: str, *more: str) -> Path:
+        """A program of `native/`."""
         source, program = NATIVE / f"{name}.c", self.cache / name
         command = ["cc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-pthread", *more, "-o", program,
                    source]

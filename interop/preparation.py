@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 ZEEP = "4.3.3"
+BROWSER = {"playwright-core": "1.56.1", "axe-core": "4.11.0"}
 
 # Debian packages by the command that they bring.
 JAVA = {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"}
@@ -61,8 +62,12 @@ def venv(directory: Path, *requirements: str) -> Path:
     return python
 
 
+def zeep(cache: Path) -> Path:
+    return venv(cache / f"zeep-{ZEEP}", f"zeep=={ZEEP}")
+
+
 def node_modules(directory: Path, *packages: str) -> Path:
-    """A directory with these of npm in it, and none of their scripts run."""
+    """Packages from npm and what they need, none of whose scripts is run, installed if they are not there."""
     done = directory / "complete"
     if not done.exists():
         say(f"installing {' '.join(packages)} (npm)")
@@ -73,8 +78,9 @@ def node_modules(directory: Path, *packages: str) -> Path:
     return directory / "node_modules"
 
 
-def zeep(cache: Path) -> Path:
-    return venv(cache / f"zeep-{ZEEP}", f"zeep=={ZEEP}")
+def browser(cache: Path) -> Path:
+    """What drives Debian's Chromium, and downloads no browser of its own."""
+    return node_modules(cache / f"browser-{'-'.join(BROWSER.values())}", *(f"{name}@{it}" for name, it in BROWSER.items()))
 
 
 def maven(directory: Path) -> None:

@@ -166,12 +166,8 @@ class Examples(Toolkit):
 class Browser(Toolkit):
     """Debian's Chromium on the pages, driven by playwright-core, which downloads no browser; axe-core looks at them too."""
 
-    packages = {"playwright-core": "1.56.1", "axe-core": "4.11.0"}
-
     def prepare(self, place: Place) -> None:
-        directory = place.cache / f"browser-{'-'.join(self.packages.values())}"
-        versions = [f"{name}@{version}" for name, version in self.packages.items()]
-        self.environment["NODE_PATH"] = str(preparation.node_modules(directory, *versions))
+        self.environment["NODE_PATH"] = str(preparation.browser(place.cache))
 
     def command(self, place: Place) -> list[str]:
         return ["node", str(HERE / "browser/client.cjs")]
@@ -190,8 +186,8 @@ class Node(Toolkit):
     version = "1.13.0"
 
     def prepare(self, place: Place) -> None:
-        directory = place.cache / f"node-soap-{self.version}"
-        self.environment["NODE_PATH"] = str(preparation.node_modules(directory, f"soap@{self.version}"))
+        modules = preparation.node_modules(place.cache / f"node-soap-{self.version}", f"soap@{self.version}")
+        self.environment["NODE_PATH"] = str(modules)
 
     def command(self, place: Place) -> list[str]:
         return ["node", str(HERE / "node/client.cjs")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import machine
 from overhead import spread
 from server import serving_functions, serving_words
-from throughput import CLIENTS, SCRIPT, wrk
+from throughput import CLIENTS, post_script, wrk
 from tools import Tools
 
 HERE = Path(__file__).resolve().parent
@@ -137,7 +137,7 @@ def load(tools: Tools, url: str, pid: int, seconds: int) -> dict:
 
 def write_script(tools: Tools, operation: str, children: str) -> Path:
     script = tools.scratch / f"{operation}.lua"
-    script.write_text(SCRIPT.format(body=request(operation, children)))
+    script.write_text(post_script(request(operation, children)))
     return script
 
 

@@ -148,6 +148,11 @@ impl Completion {
         }
     }
 
+    /// When its program began, if that was seen to end.
+    pub fn began(&self) -> Option<Timestamp> {
+        self.ending.as_ref().map(|ending| Timestamp(ending.started))
+    }
+
     /// From when on it is kept, in milliseconds since 1970.
     pub fn kept_from(&self) -> i64 {
         self.noted.unwrap_or(self.ended)

@@ -411,10 +411,8 @@ fn report(record: &JobRecord, waits_for: Option<&str>) -> JobReport {
         progress: (record.state == JobState::Done).then_some(1.0),
         message,
         submitted: record.submitted,
-        started: ending
-            .map(|ending| fishplate_contract::Timestamp(ending.started))
-            .or(record.started),
-        ended: record.completion.as_ref().map(|end| fishplate_contract::Timestamp(end.ended)),
+        started: record.began(),
+        ended: record.ended(),
         exit_code: ending.and_then(|ending| ending.exit_code),
         signal: ending.and_then(|ending| ending.signal.clone()),
         usage: ending.map(crate::executor::ProgramExit::usage),

@@ -12,7 +12,7 @@ use super::quota::{DayUsage, OwnerLimits, Quota, QuotaExcess};
 use super::sqlite::SqliteStore;
 use super::{
     Boot, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
-    RunningJobs, Store, StoreError, Submission, Transaction, UsageRecord,
+    RunTime, RunningJobs, Store, StoreError, Submission, Transaction, UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -115,6 +115,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("who tells and dies is followed by another at once", notices::dead_teller),
     ("of a job that nobody is to be told of nothing is due", notices::nothing_due),
     ("lists are by owner and service, newest first, in pages", submissions::lists),
+    ("jobs are listed by how long they ran, or have run by now", submissions::lists_by_run_time),
     ("only ended jobs are removed", submissions::removal),
     ("ended jobs expire by age and by number", submissions::expiry),
     ("totals add up", accounts::totals),

@@ -75,7 +75,9 @@ impl Store for MemoryStore {
         &self,
         work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        work(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        let mut copy = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        copy.now = self.now();
+        work(&mut copy)
     }
 }
 
@@ -511,7 +513,9 @@ impl Transaction for Jobs {
                 && filter.until.is_none_or(|until| *submitted <= until)
         };
         let newest_first = self.by_number.range(..below).rev().map(|(_, job)| job);
-        Ok(newest_first.filter(wanted).take(filter.limit).map(StoredJob::record).collect())
+        let records = newest_first.filter(wanted).map(StoredJob::record);
+        let has_run = |record: &JobRecord| filter.ran.includes(record.ran(self.now));
+        Ok(records.filter(has_run).take(filter.limit).collect())
     }
 
     fn remove(&mut self, id: JobId) -> Result<bool, StoreError> {

@@ -27,7 +27,7 @@ pub use async_store::AsyncStore;
 pub use error::StoreError;
 pub use records::{
     Boot, Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord,
-    KillRequest, NewJob, PendingJobs, RunningJobs, Submission, Totals,
+    KillRequest, NewJob, PendingJobs, RunTime, RunningJobs, Submission, Totals,
 };
 pub use traits::{Store, Transaction};
 pub use usage::UsageRecord;

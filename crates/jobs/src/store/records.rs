@@ -245,6 +245,8 @@ pub struct Filter {
     pub since: Option<Timestamp>,
     /// Submitted not after this.
     pub until: Option<Timestamp>,
+    /// How long they ran, or have run by now.
+    pub ran: RunTime,
     /// Only jobs older than this one.
     pub after: Option<JobId>,
     /// How many at the most.
@@ -261,9 +263,45 @@ impl Filter {
             states: Vec::new(),
             since: None,
             until: None,
+            ran: RunTime::default(),
             after: None,
             limit,
         }
+    }
+}
+
+/// How long jobs ran that are listed; those that have not begun only if it is open at both ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTime {
+    /// At least so long.
+    pub least: Option<Duration>,
+    /// At most so long.
+    pub most: Option<Duration>,
+}
+
+impl RunTime {
+    /// It is open at both ends.
+    pub fn is_any(&self) -> bool {
+        self.least.is_none() && self.most.is_none()
+    }
+
+    /// Whether a job is one of them that ran for so long, if it has begun.
+    pub(super) fn includes(&self, ran: Option<Duration>) -> bool {
+        self.is_any()
+            || ran.is_some_and(|ran| {
+                self.least.is_none_or(|least| ran >= least)
+                    && self.most.is_none_or(|most| ran <= most)
+            })
+    }
+
+    /// Its ends in the milliseconds in which a store counts; `None` if it is open at both.
+    pub(super) fn millis(&self) -> Option<(i64, i64)> {
+        let whole = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let least = self.least.map_or(0, |least| {
+            let is_cut = least.subsec_nanos() % 1_000_000 != 0;
+            whole(least).saturating_add(i64::from(is_cut))
+        });
+        (!self.is_any()).then(|| (least, self.most.map_or(i64::MAX, whole)))
     }
 }
 
@@ -290,6 +328,23 @@ pub struct JobRecord {
     pub started: Option<Timestamp>,
     /// How it ended.
     pub completion: Option<Completion>,
+}
+
+impl JobRecord {
+    /// When its program began, as the program's end tells, or else its start.
+    pub fn began(&self) -> Option<Timestamp> {
+        self.completion.as_ref().and_then(Completion::began).or(self.started)
+    }
+
+    /// When it ended.
+    pub fn ended(&self) -> Option<Timestamp> {
+        self.completion.as_ref().map(|end| Timestamp(end.ended))
+    }
+
+    /// How long it ran, or has run by now.
+    pub fn ran(&self, now: Timestamp) -> Option<Duration> {
+        self.began().map(|began| self.ended().unwrap_or(now).since(began))
+    }
 }
 
 /// Jobs that have not ended.

@@ -1,7 +1,7 @@
 //! A caller's jobs of several services at once: those that the caller may list.
 
 use fishplate_contract::{Fault, JobId, JobPage, JobState, Principal, Timestamp, Verb};
-use fishplate_jobs::store::Filter;
+use fishplate_jobs::store::{Filter, RunTime};
 
 use super::authorise::{Access, Action};
 use crate::host::Host;
@@ -17,6 +17,8 @@ pub struct JobSelection {
     pub since: Option<Timestamp>,
     /// Submitted not after this.
     pub until: Option<Timestamp>,
+    /// How long they ran, or have run by now.
+    pub ran: RunTime,
     /// Only jobs older than this one.
     pub after: Option<JobId>,
 }
@@ -31,7 +33,7 @@ pub async fn page(
     selection: &JobSelection,
     limit: usize,
 ) -> Result<JobPage, Fault> {
-    let JobSelection { operations, states, since, until, after } = selection.clone();
+    let JobSelection { operations, states, since, until, ran, after } = selection.clone();
     let may_list = |service: &str| {
         let action = Action::Verb(Verb::Jobs);
         let access = Access { principal: caller, service, operation: "", action };
@@ -43,7 +45,7 @@ pub async fn page(
     let names = names.filter(|name| is_wanted(name) && may_list(name));
     let services = names.map(str::to_owned).collect();
     let new = Filter::new(caller.clone(), services, limit);
-    let (jobs, more) =
-        host.engine.jobs(&Filter { operations, states, since, until, after, ..new }).await?;
+    let filter = Filter { operations, states, since, until, ran, after, ..new };
+    let (jobs, more) = host.engine.jobs(&filter).await?;
     Ok(JobPage { jobs, more })
 }

@@ -263,7 +263,7 @@ fn jobs_are_listed_newest_first_page_by_page() {
 }
 
 #[test]
-fn a_list_says_where_it_goes_on_even_if_nothing_was_found_so_far() {
+fn a_list_has_what_it_is_asked_for_and_says_where_it_goes_on() {
     let server = pieces().serve();
     let request = json!({ "inputs": { "text": "YQ==" } });
     for _ in 0..3 {

@@ -121,6 +121,13 @@ const MIGRATIONS: &[&str] = &[
     // 10: a digest of all that a job's results depend on, of jobs whose caller takes those of an equal one.
     "ALTER TABLE jobs ADD COLUMN content TEXT;
      CREATE INDEX jobs_content ON jobs (service, content, number) WHERE content IS NOT NULL;",
+    // 11: how long an ended job ran, in milliseconds; and an index of all by which a list chooses of those that have ended.
+    // A job is put into it once, at its end.
+    "ALTER TABLE jobs ADD COLUMN ran INTEGER;
+     UPDATE jobs SET ran = max(0, completion ->> '$.ended' - coalesce(completion ->> '$.ending.started', started))
+       WHERE json_valid(completion);
+     CREATE INDEX jobs_listed_ended ON jobs (owner, service, number, state, operation, submitted, ran, ended)
+       WHERE ended IS NOT NULL;",
 ];
 
 /// The version of a store; 0 of one that was just made.

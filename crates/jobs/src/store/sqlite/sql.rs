@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::notices;
 use super::rows::{RECORD, id, json, record, signed, state, unsigned};
@@ -71,10 +71,47 @@ impl Sql<'_> {
 }
 
 /// An owner's jobs on a service, newest first. `?4` and `?6`: as [`list`] has them, or all.
-const LISTED: &str = "SELECT number FROM jobs WHERE owner = ?1 AND service = ?2 AND number < ?3
-   AND (?4 IS NULL OR instr(?4, ' ' || state || ' '))
-   AND (?6 IS NULL OR instr(?6, ' ' || operation || ' '))
-   AND submitted BETWEEN ?7 AND ?8 ORDER BY number DESC LIMIT ?5";
+macro_rules! listed {
+    ($from:literal, $where:literal) => {
+        concat!(
+            "SELECT number FROM ",
+            $from,
+            " WHERE owner = ?1 AND service = ?2 AND number < ?3
+               AND (?4 IS NULL OR instr(?4, ' ' || state || ' '))
+               AND (?6 IS NULL OR instr(?6, ' ' || operation || ' '))
+               AND submitted BETWEEN ?7 AND ?8 AND ",
+            $where,
+            " ORDER BY number DESC LIMIT ?5"
+        )
+    };
+}
+
+/// Whatever they are, without looking at more of them than are wanted.
+const LISTED: &str = listed!("jobs", "TRUE");
+
+/// Of those that have ended, which ran from `?9` to `?10` milliseconds, if that is said. All that is asked for is in the
+/// index: their rows are as long as their plans.
+pub(super) const LISTED_ENDED: &str = listed!(
+    "jobs INDEXED BY jobs_listed_ended",
+    "ended IS NOT NULL AND (?9 IS NULL OR ran BETWEEN ?9 AND ?10)"
+);
+
+/// Of those that have not ended, which have run for so long at `?11`. Others of the owner may be very many.
+pub(super) const LISTED_UNFINISHED: &str = listed!(
+    "jobs INDEXED BY jobs_unfinished",
+    "ended IS NULL AND (?9 IS NULL OR started IS NOT NULL AND max(0, ?11 - started) BETWEEN ?9 AND ?10)"
+);
+
+/// The statements that find what a filter chooses of a service's jobs, and how many of the values each takes.
+fn listing(filter: &Filter) -> Vec<(&'static str, usize)> {
+    let Filter { states, since, until, ran, .. } = filter;
+    if states.is_empty() && since.is_none() && until.is_none() && ran.is_any() {
+        return vec![(LISTED, 8)];
+    }
+    let has = |ended| states.is_empty() || states.iter().any(|state| state.is_final() == ended);
+    let ended = has(true).then_some((LISTED_ENDED, 10));
+    ended.into_iter().chain(has(false).then_some((LISTED_UNFINISHED, 11))).collect()
+}
 
 /// Names, which have no spaces, with a space on either side; `None` if there are none.
 fn list(names: &[&str]) -> Option<String> {
@@ -262,7 +299,8 @@ impl Transaction for Sql<'_> {
     ) -> Result<FencedWrite, StoreError> {
         self.account_job(job, Some(fence), completion)?;
         self.fenced(
-            "UPDATE jobs SET state = ?3, ended = ?4, disk = coalesce(?5, disk), completion = ?6
+            "UPDATE jobs SET state = ?3, ended = ?4, disk = coalesce(?5, disk), completion = ?6,
+               ran = max(0, ?7 - coalesce(?8, started))
              WHERE id = ?1 AND fence = ?2 AND holder <> '' AND state IN ('running', 'fetching')",
             params![
                 job.as_bytes(),
@@ -271,6 +309,8 @@ impl Transaction for Sql<'_> {
                 completion.kept_from(),
                 completion.disk().map(signed),
                 json(completion)?,
+                completion.ended,
+                completion.began().map(|at| at.0),
             ],
         )
     }
@@ -354,20 +394,27 @@ impl Transaction for Sql<'_> {
             if operations.is_empty() && !filter.operations.is_empty() {
                 continue;
             }
-            numbers.extend(self.rows(
-                LISTED,
-                params![
-                    filter.owner.as_str(),
-                    service,
-                    below,
-                    list(&states),
-                    i64::try_from(filter.limit).unwrap_or(i64::MAX),
-                    list(&operations),
-                    filter.since.map_or(i64::MIN, |since| since.0),
-                    filter.until.map_or(i64::MAX, |until| until.0),
-                ],
-                |row| row.get::<_, i64>(0),
-            )?);
+            let (states, operations) = (list(&states), list(&operations));
+            let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+            let since = filter.since.map_or(i64::MIN, |since| since.0);
+            let until = filter.until.map_or(i64::MAX, |until| until.0);
+            let (owner, (least, most)) = (filter.owner.as_str(), filter.ran.millis().unzip());
+            let values: [&dyn ToSql; 11] = [
+                &owner,
+                service,
+                &below,
+                &states,
+                &limit,
+                &operations,
+                &since,
+                &until,
+                &least,
+                &most,
+                &self.now.0,
+            ];
+            for (sql, count) in listing(filter) {
+                numbers.extend(self.rows(sql, &values[..count], |row| row.get::<_, i64>(0))?);
+            }
         }
         numbers.sort_unstable_by(|one, other| other.cmp(one));
         numbers.dedup();

@@ -10,6 +10,7 @@ use super::claims::{FETCHING, RUNNING};
 use super::notices::DUE;
 use super::room::SPARE_ROOM;
 use super::schema::{SCHEMA_VERSION, make_schema};
+use super::sql::{LISTED_ENDED, LISTED_UNFINISHED};
 use super::store::{SqliteStore, lock};
 use super::usage::{JOB_BYTES, UNFINISHED};
 use crate::output_choices::StoredNotices;
@@ -268,6 +269,30 @@ fn what_owners_have_used_before_there_were_quotas_counts() {
 }
 
 #[test]
+fn how_long_jobs_ran_is_known_of_those_of_before_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    make_schema(&path, 9);
+    let old = Connection::open(&path).unwrap();
+    let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory, max_running, submitted, plan,
+                    state, started, ended, completion)
+                  VALUES (?1, 's', 'c', '', 0, '/d', 1, 1, '', 'failed', ?2, 9000, ?3)";
+    let seen = r#"{"state":"failed","ended":8000,"ending":{"started":5000,"ended":8000}}"#;
+    let unseen = r#"{"state":"failed","ended":8000,"ending":null}"#;
+    for (n, started, completion) in
+        [(1_u8, Some(1000), seen), (2, Some(1000), unseen), (3, None, unseen)]
+    {
+        old.execute(insert, params![[n; 16], started, completion]).unwrap();
+    }
+    drop(old);
+    SqliteStore::open(&path).unwrap();
+    let sql = Connection::open(&path).unwrap();
+    let mut ran = sql.prepare("SELECT ran FROM jobs WHERE service = 's' ORDER BY number").unwrap();
+    let ran = ran.query_map([], |row| row.get::<_, Option<i64>>(0)).unwrap();
+    assert_eq!(ran.collect::<Result<Vec<_>, _>>().unwrap(), [Some(3000), Some(7000), None]);
+}
+
+#[test]
 fn what_is_asked_for_each_job_does_not_look_through_all_jobs() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&directory.path().join("jobs.sqlite")).unwrap();
@@ -278,6 +303,8 @@ fn what_is_asked_for_each_job_does_not_look_through_all_jobs() {
         (RUNNING, "jobs_running"),
         (FETCHING, "jobs_fetching"),
         (DUE, "jobs_notices"),
+        (LISTED_ENDED, "COVERING INDEX jobs_listed_ended (owner=? AND service=? AND number<?)"),
+        (LISTED_UNFINISHED, "jobs_unfinished (owner=?)"),
     ] {
         let mut statement = reader.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let count = statement.parameter_count();

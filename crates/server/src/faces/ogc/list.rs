@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use fishplate_contract::limits::DEFAULTS;
-use fishplate_contract::{
-    Clock as _, Fault, JobId, JobReport, JobState, Principal, SystemClock, Timestamp,
-};
+use fishplate_contract::{Fault, JobId, JobPage, JobReport, JobState, Principal, Timestamp};
+use fishplate_jobs::store::RunTime;
 use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
@@ -20,21 +19,14 @@ use crate::host::Host;
 pub(super) const MOST: usize = DEFAULTS.jobs_page;
 pub(super) const DEFAULT: usize = 100;
 
-/// How many jobs one request looks at, of which it wants those that ran for so long: the link `next` goes on behind them.
-const MOST_LOOKED_AT: usize = 10_000;
-
 /// The statuses that a job may have.
 pub(super) const STATUSES: [&str; 5] = ["accepted", "running", "successful", "failed", "dismissed"];
 
 /// Which jobs are wanted.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// What the store can look for.
+    /// What the store looks for.
     selection: JobSelection,
-    /// They run, or ran, at least so long.
-    least: Option<Duration>,
-    /// They run, or ran, at most so long.
-    most: Option<Duration>,
     /// Nothing is of the type that is asked for.
     is_nothing: bool,
 }
@@ -66,51 +58,20 @@ impl Wanted {
         let (first, last) = (day_or_time(query, "from", false)?, day_or_time(query, "to", true)?);
         let (since, until) = (from.max(first), to.into_iter().chain(last).min());
         let after = query.read::<JobId>("after", "the ID of a job")?;
+        let ran = RunTime { least: seconds("minDuration")?, most: seconds("maxDuration")? };
         let operations = query.all("processID").map(process).collect();
         Ok(Self {
-            selection: JobSelection { operations, states, since, until, after },
-            least: seconds("minDuration")?,
-            most: seconds("maxDuration")?,
+            selection: JobSelection { operations, states, since, until, ran, after },
             is_nothing: types.peek().is_some() && !types.any(|it| it == "process"),
         })
     }
 
-    /// Whether a job that the store found is one of them. How long it ran stands in its record only.
-    fn has(&self, job: &JobReport, now: Timestamp) -> bool {
-        let duration = job.started.map(|started| job.ended.unwrap_or(now).since(started));
-        let is_as_long = |test: &dyn Fn(Duration) -> bool| duration.is_some_and(test);
-        self.least.is_none_or(|least| is_as_long(&|it| it >= least))
-            && self.most.is_none_or(|most| is_as_long(&|it| it <= most))
-    }
-
-    /// So many of the jobs that are wanted, newest first, and whether there may be more, older than the one of the
-    /// selection.
-    async fn find(
-        &mut self,
-        host: &Host,
-        caller: &Principal,
-        limit: usize,
-    ) -> Result<(Vec<JobReport>, bool), Fault> {
-        let (mut found, mut looked_at, mut more) = (Vec::new(), 0, !self.is_nothing);
-        let is_found_by_store = self.least.is_none() && self.most.is_none();
-        let at_once = if is_found_by_store { limit } else { DEFAULTS.jobs_page };
-        while more && found.len() < limit && looked_at < MOST_LOOKED_AT {
-            let page = job_list::page(host, caller, &self.selection, at_once).await?;
-            looked_at += page.jobs.len();
-            more = page.more;
-            let now = SystemClock.now();
-            for job in page.jobs {
-                if found.len() == limit {
-                    more = true;
-                    break;
-                }
-                self.selection.after = Some(job.id);
-                if self.has(&job, now) {
-                    found.push(job);
-                }
-            }
+    /// So many of the jobs that are wanted, newest first, and whether there are more.
+    async fn find(&self, host: &Host, caller: &Principal, limit: usize) -> Result<JobPage, Fault> {
+        if self.is_nothing {
+            return Ok(JobPage { jobs: Vec::new(), more: false });
         }
-        Ok((found, more))
+        job_list::page(host, caller, &self.selection, limit).await
     }
 }
 
@@ -192,9 +153,8 @@ pub(super) async fn find(
 ) -> Result<FoundJobs, Fault> {
     let query = Query::of(asked);
     let limit = query.limit(default, MOST)?;
-    let mut wanted = Wanted::of(&query)?;
-    let (jobs, more) = wanted.find(host, caller, limit).await?;
-    let next = wanted.selection.after.filter(|_| more).map(|last| next(asked, last));
+    let JobPage { jobs, more } = Wanted::of(&query)?.find(host, caller, limit).await?;
+    let next = jobs.last().filter(|_| more).map(|last| next(asked, last.id));
     Ok(FoundJobs { jobs, next })
 }
 
@@ -209,30 +169,6 @@ fn next(asked: &Parts, after: JobId) -> String {
 mod tests {
     use super::*;
 
-    fn report(
-        submitted: i64,
-        started: Option<i64>,
-        ended: Option<i64>,
-        state: JobState,
-    ) -> JobReport {
-        JobReport {
-            id: JobId::from_bytes([1; 16]),
-            service: "mesh".to_owned(),
-            operation: "call".to_owned(),
-            state,
-            progress: None,
-            message: String::new(),
-            submitted: Timestamp(submitted),
-            started: started.map(Timestamp),
-            ended: ended.map(Timestamp),
-            exit_code: None,
-            signal: None,
-            usage: None,
-            ended_by: String::new(),
-            transfers: Vec::new(),
-        }
-    }
-
     fn wanted(query: &str) -> Result<Wanted, Fault> {
         let request = hyper::Request::builder().uri(format!("/ogc/jobs?{query}")).body(()).unwrap();
         Wanted::of(&Query::of(&request.into_parts().0))
@@ -241,6 +177,7 @@ mod tests {
     #[test]
     fn what_the_store_can_look_for_is_asked_of_it() {
         let at = |second: i64| Some(Timestamp(second * 1000));
+        let millis = |millis| Some(Duration::from_millis(millis));
         let process = |operation: &str| ("mesh".to_owned(), operation.to_owned());
         let none = JobSelection::default();
         for (query, selection) in [
@@ -263,29 +200,21 @@ mod tests {
             ),
             ("datetime=../1970-01-01T00:00:02Z", JobSelection { until: at(2), ..none.clone() }),
             ("datetime=1970-01-01T00:00:02Z/..", JobSelection { since: at(2), ..none.clone() }),
+            (
+                "minDuration=3.5",
+                JobSelection { ran: RunTime { least: millis(3500), most: None }, ..none.clone() },
+            ),
+            (
+                "maxDuration=3&minDuration=0",
+                JobSelection {
+                    ran: RunTime { least: millis(0), most: millis(3000) },
+                    ..none.clone()
+                },
+            ),
         ] {
             assert_eq!(wanted(query).unwrap().selection, selection, "{query}");
         }
         assert!(wanted("type=other").unwrap().is_nothing);
-    }
-
-    #[test]
-    fn jobs_are_chosen_by_how_long_they_ran() {
-        let job = report(1000, Some(2000), Some(5000), JobState::Done);
-        for (query, has) in [
-            ("", true),
-            ("minDuration=3", true),
-            ("minDuration=3.5", false),
-            ("maxDuration=3&minDuration=0", true),
-            ("maxDuration=2", false),
-        ] {
-            assert_eq!(wanted(query).unwrap().has(&job, Timestamp(9000)), has, "{query}");
-        }
-        // One that runs is as old as it is by now; one that has not begun has no duration.
-        let running = report(1000, Some(2000), None, JobState::Running);
-        assert!(wanted("minDuration=7").unwrap().has(&running, Timestamp(9000)));
-        let queued = report(1000, None, None, JobState::Queued);
-        assert!(!wanted("minDuration=0").unwrap().has(&queued, Timestamp(9000)));
     }
 
     #[test]
