@@ -391,3 +391,40 @@ fn a_job_is_killed_from_its_page() {
     assert_eq!(led(&killed), job);
     ended(&server, &killed, "killed");
 }
+
+#[test]
+fn a_fault_is_told_on_a_page_with_the_status_that_programs_get() {
+    let (setup, _) = holding(&["max_running=1", "max_queued=1"]);
+    let server = setup.serve();
+    let run = || submit(&server, "hold", &[]);
+    let job = led(&run());
+    until("it runs", || page(&server, &job).text().contains("pill running"));
+    let queued = led(&run());
+    // Nothing more is taken now: as a program is told, but for how.
+    let path = "/ogc/processes/hold/execution";
+    let json =
+        "Content-Type: application/json\r\nAccept: application/json\r\nPrefer: respond-async\r\n";
+    let (told, shown) = (server.exchange("POST", path, json, b"{}"), run());
+    assert_eq!((told.status, told.field("retry-after")), (503, Some("5")), "{told:?}");
+    assert_eq!((shown.status, shown.field("retry-after")), (503, Some("5")), "{shown:?}");
+    assert!(shown.text().contains("role=\"alert\""), "{shown:?}");
+    let nobody = "0".repeat(32);
+    for (method, path) in [
+        ("GET", "/ogc/nothing".to_owned()),
+        ("GET", format!("/ogc/jobs/{nobody}")),
+        ("GET", format!("{queued}/results/none")),
+        ("GET", format!("{job}/kill")),
+        ("DELETE", "/ogc/jobs".to_owned()),
+    ] {
+        let told = server.exchange(method, &path, "Accept: application/json\r\n", b"");
+        let shown = server.exchange(method, &path, BROWSER, b"");
+        assert!(told.status >= 400, "{path}: {told:?}");
+        for field in ["retry-after", "allow"] {
+            assert_eq!(shown.field(field), told.field(field), "{path}");
+        }
+        assert_eq!(shown.status, told.status, "{path}");
+        assert_eq!(told.field("content-type"), Some("application/json"), "{path}");
+        assert_eq!(shown.field("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        assert!(shown.text().contains("All services"), "{path}: {shown:?}");
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use fishplate_contract::Principal;
+use fishplate_contract::{Fault, Principal};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::escaped;
 use crate::host::{Host, PublicAddress};
 use crate::http::{HttpBody, HttpResponse};
+use crate::status::retry_after;
 
 /// What a page may load and where it may send: nothing but this server's own, no script or style within it
 /// (Content Security Policy Level 3).
@@ -167,6 +168,15 @@ pub(crate) fn reply(status: u16, html: String) -> HttpResponse {
         (header::REFERRER_POLICY, "same-origin"),
     ] {
         put(&mut reply, name, value);
+    }
+    reply
+}
+
+/// A page that tells of a fault, with the status that programs get, and when it is worth trying again.
+pub(crate) fn of_fault(status: u16, fault: &Fault, html: String) -> HttpResponse {
+    let mut reply = reply(status, html);
+    if let Some(seconds) = retry_after(fault) {
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
     reply
 }
