@@ -41,11 +41,13 @@ static FILES: &[StaticFile] = &[
         media_type: "text/css; charset=utf-8",
         bytes: include_bytes!("style.css"),
     },
+    StaticFile { name: "directory.js", media_type: SCRIPT, bytes: include_bytes!("directory.js") },
     StaticFile { name: "domain.js", media_type: SCRIPT, bytes: include_bytes!("domain.js") },
     StaticFile { name: "example.js", media_type: SCRIPT, bytes: include_bytes!("example.js") },
     StaticFile { name: "form.js", media_type: SCRIPT, bytes: include_bytes!("form.js") },
     StaticFile { name: "job.js", media_type: SCRIPT, bytes: include_bytes!("job.js") },
     StaticFile { name: "mesh.js", media_type: SCRIPT, bytes: include_bytes!("mesh.js") },
+    StaticFile { name: "upload.js", media_type: SCRIPT, bytes: include_bytes!("upload.js") },
 ];
 
 /// Of each, what tells it from the same file of another version.
