@@ -27,11 +27,12 @@ DESCRIPTIONS = {
     "stream-swa": ("stream", "wsdl&binding=swa"),
     "say": ("say", "wsdl"),
     "gallery": ("gallery", "wsdl"),
+    "folders": ("folders", "wsdl"),
     "countdown": ("countdown", "wsdl"),
     "settle": ("settle", "wsdl"),
     "smooth": ("smooth", "wsdl"),
 }
-FILES = ("arithmetic-test", "echo-file", "say", "gallery")  # services of `services/`
+FILES = ("arithmetic-test", "echo-file", "say", "gallery", "folders")  # services of `services/`
 EXAMPLES = ("workflow/settle", "arrays/smooth", "progress/countdown")  # of `examples/`: a workflow, what it calls, and one that tells how far it is
 FUNCTIONS = ("matrix", "stream")  # services of the server itself
 ALWAYS = ("session",)  # a service that every server has
@@ -70,6 +71,7 @@ class Toolkit:
     descriptions: tuple[str, ...] = ("arithmetic-test", "echo-file", "matrix")
     environment: dict[str, str] = field(default_factory=dict)
     is_default: bool = True  # examined also if none is named
+    optional: tuple[str, ...] = ()  # of its checks those that it may skip, with a reason
 
     def checks(self) -> list[str]:
         """All that its client has to report, no more and no less."""

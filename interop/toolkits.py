@@ -163,6 +163,10 @@ class Examples(Toolkit):
         return [sys.executable, str(HERE / "examples/client.py")]
 
 
+# With the programs of `make demo`.
+PIPE_CHECKS = ("pipe-mesher", "pipe-gas", "pipe-picture")
+
+
 class Browser(Toolkit):
     """Debian's Chromium on the pages, driven by playwright-core, which downloads no browser; axe-core looks at them too."""
 
@@ -449,8 +453,8 @@ TOOLKITS = [
              descriptions=("arithmetic-test", "echo-file", "matrix", "say")),
     Browser("browser", {"node": "nodejs", "npm": "npm", "chromium": "chromium"}, {},
             extra=("run", "results", "meshes", "download", "mistakes", "again", "live", "jobs", "account", "login", "examples",
-                   "axe", "phone", "keyboard", "scriptless"),
-            descriptions=("gallery", "countdown")),
+                   "directory", "dropped", "upload", "axe", "phone", "keyboard", "scriptless", *PIPE_CHECKS),
+            descriptions=("gallery", "countdown", "folders", "echo-file"), optional=PIPE_CHECKS),
     Mcp("mcp", {}, {}, extra=(*(f"{transport} {mode} {check}" for transport in ("http", "stdio") for mode in ("auto", "legacy")
                                 for check in ("tools", "call", "wrong", "unknown", "file", "path", "large", "long",
                                               "cancelled")), "tasks", "foreign_origin", "other_method")),

@@ -1,11 +1,13 @@
-// The pages in a browser, Debian's Chromium driven by playwright-core: client.cjs GALLERY_WSDL COUNTDOWN_WSDL PAYLOADS
+// The pages in a browser, Debian's Chromium driven by playwright-core: client.cjs GALLERY_WSDL COUNTDOWN_WSDL FOLDERS_WSDL ECHO_WSDL PAYLOADS
 "use strict";
 const fs = require("node:fs");
+const os = require("node:os");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const [gallery, countdown] = process.argv.slice(2).map((url) => url.split("?")[0]);
+const [gallery, countdown, folders, echo] = process.argv.slice(2).map((url) => url.split("?")[0]);
+const payloads = process.argv.at(-1);
 const base = gallery.slice(0, gallery.lastIndexOf("/"));
 const shots = process.env.BROWSER_SCREENSHOTS; // a directory for pictures of the pages
 const PHONE = { width: 390, height: 844 };
@@ -185,7 +187,7 @@ CHECKS.jobs = () => visit(`${base}/ogc/jobs`, {}, async (page) => {
   await page.fill('[name="to"]', "2001-01-01");
   await page.click("form.filter button");
   await page.waitForURL(/to=2001/);
-  truth((await page.innerText("main")).includes("There are none."), "jobs of 2001");
+  truth((await page.innerText("main")).includes("There are none like this."), "jobs of 2001");
 });
 
 CHECKS.account = () => visit(`${base}/ogc`, {}, async (page) => {
@@ -210,6 +212,105 @@ CHECKS.examples = () => visit(gallery, {}, async (page) => {
   for (const name of ["python", "curl", "soap", "zeep", "java"]) {
     truth((await page.textContent(`[data-example="${name}"]`)).includes("77"), `${name} has not the form's value`);
   }
+});
+
+/** Runs the form of a page that has all it needs; the address of its job. */
+async function runs(page) {
+  await page.click("form.run button.main");
+  await page.waitForURL(/\/ogc\/jobs\/[0-9a-f]{32}$/);
+  await isDone(page);
+}
+
+/** A directory with files of several kinds. */
+function directory() {
+  const root = fs.mkdtempSync(path.join(os.tmpdir(), "fishplate-browser-"));
+  process.on("exit", () => fs.rmSync(root, { recursive: true, force: true }));
+  const folder = path.join(root, "case");
+  const long = path.join("sub", "x".repeat(90), `${"ä".repeat(60)} it's.txt`);
+  const files = { "a.txt": "abc\n", "sub/empty": "", "sub/b.bin": Buffer.alloc(700_000, 7), [long]: "long\n" };
+  for (const [name, content] of Object.entries(files)) {
+    fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    fs.writeFileSync(path.join(folder, name), content);
+  }
+  return { folder, files };
+}
+
+/** What the job of a page that is done says of its directory: each file with its bytes. */
+async function listed(page) {
+  const answer = await page.request.get(await page.$eval('a[href*="listing"]', (link) => link.href));
+  return Object.fromEntries((await answer.text()).trimEnd().split("\n").filter((line) => !line.startsWith("./")).map((line) => {
+    const [, bytes, name] = /^\d+ (\d+) \.\/(.*)$/.exec(line) ?? [];
+    return [name, Number(bytes)];
+  }));
+}
+
+CHECKS.directory = () => visit(folders, {}, async (page) => {
+  const { folder, files } = directory();
+  await page.setInputFiles("input[webkitdirectory]", folder);
+  await page.waitForFunction(() => document.querySelector('input[name="folder"]').files.length === 1);
+  truth((await page.innerText(".file")).includes("case.tar is made of it"), "it is not said what was made");
+  await accessible(page, "a form with a directory");
+  await shot(page, "directory");
+  await runs(page);
+  const sorted = (all) => all.sort(([one], [other]) => (one < other ? -1 : 1));
+  const wanted = Object.entries(files).map(([name, content]) => [name, content.length]);
+  same(sorted(Object.entries(await listed(page))), sorted(wanted));
+});
+
+/** A directory that is dropped on the field, as the browser hands it to the page; an empty one in it is there too. */
+CHECKS.dropped = () => visit(folders, {}, async (page) => {
+  await page.evaluate(() => {
+    const file = (name, text) => ({ name, isDirectory: false, file: (done) => done(new File([text], name)) });
+    const folder = (name, inner) => ({
+      name, isDirectory: true,
+      createReader: () => ({ readEntries: (done) => done(inner.splice(0, 1)) }),
+    });
+    const entry = folder("case", [file("a.txt", "abc"), folder("sub", [file("b.txt", "de"), folder("empty", [])])]);
+    const event = new DragEvent("drop", { bubbles: true, cancelable: true });
+    Object.defineProperty(event, "dataTransfer", {
+      value: { files: [new File([], "case")], types: ["Files"], items: [{ webkitGetAsEntry: () => entry }] },
+    });
+    document.querySelector("[data-drop]").dispatchEvent(event);
+  });
+  await page.waitForFunction(() => document.querySelector('input[name="folder"]').files.length === 1);
+  await runs(page);
+  same(await listed(page), { "a.txt": 3, "sub/b.txt": 2 });
+  truth((await page.innerText("pre.text")).includes("./sub/empty"), "the empty directory is not there");
+});
+
+/** An upload shows how far it is, can be stopped, and keeps its files if something is wrong. */
+CHECKS.upload = () => visit(echo, {}, async (page) => {
+  const file = path.join(payloads, "100000000.bin");
+  const slow = await page.context().newCDPSession(page);
+  await slow.send("Network.enable");
+  const limit = (uploadThroughput) => slow.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput });
+  await limit(4_000_000);
+  const input = page.locator("form.run input[type=file][name]").first();
+  await input.setInputFiles(file);
+  await page.click("form.run button.main");
+  await page.waitForFunction(() => {
+    const [text, share] = [document.querySelector(".upload span").textContent, document.querySelector(".upload progress").value];
+    return /^\d+ % of 95\.4 MiB, [\d.]+ [KM]iB\/s/.test(text) && share > 0 && share < 1;
+  }, null, WAIT);
+  await accessible(page, "an upload");
+  await shot(page, "upload");
+  await page.click(".upload button");
+  await page.waitForFunction(() => document.querySelector(".sending").textContent.startsWith("Cancelled"), null, WAIT);
+  same(await input.evaluate((it) => it.files.length), 1, "files that are kept:");
+  truth(await page.isEnabled("form.run button.main"), "it can't be run again");
+  same(page.url(), echo);
+  await limit(-1);
+  // What is wrong is told in the form, which keeps the file.
+  await page.evaluate(() => {
+    const unknown = document.createElement("input");
+    Object.assign(unknown, { type: "hidden", name: "nothing", value: "1" });
+    document.querySelector("form.run").append(unknown);
+  });
+  await page.click("form.run button.main");
+  await page.waitForSelector("form.run > [role=alert]");
+  same(await input.evaluate((it) => it.files.length), 1, "files that are kept:");
+  await page.evaluate(() => document.querySelector('[name="nothing"]').remove());
+  await runs(page);
 });
 
 CHECKS.axe = async () => {
@@ -264,6 +365,14 @@ CHECKS.scriptless = () => visit(gallery, { javaScriptEnabled: false }, async (pa
   truth((await answer.text()).startsWith("place,height"), "the table can't be fetched");
 });
 
+/** The checks of the Pipe Problem, or why they can't be made. */
+function pipe() {
+  const { INTEROP_PIPE_URL: url, INTEROP_PIPE_MISSING: missing } = process.env;
+  if (url) return require("./pipe.cjs")(url, { visit, truth, same, shot, accessible, WAIT });
+  for (const name of ["pipe-mesher", "pipe-gas", "pipe-picture"]) console.log(`skipped ${name}: ${missing}`);
+  return {};
+}
+
 async function main() {
   browser = await chromium.launch({
     executablePath: process.env.BROWSER ?? "/usr/bin/chromium",
@@ -271,7 +380,7 @@ async function main() {
   });
   const only = process.env.BROWSER_CHECKS?.split(",");
   let failed = 0;
-  for (const [name, check] of Object.entries(CHECKS)) {
+  for (const [name, check] of Object.entries({ ...CHECKS, ...pipe() })) {
     if (only && name !== "run" && !only.includes(name)) continue;
     const begun = Date.now();
     try {

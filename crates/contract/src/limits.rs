@@ -240,6 +240,8 @@ limits! {
         /// how long after a job's start or end it is still tried to tell its subscriber (OGC API - Processes), who can't be reached;
         /// each pause is as long as all of that lasts already, 1 s to 5 minutes
         callback_time: Duration = DAY, Time;
+        /// subscribers of one owner's jobs that are told at once, of 32 that a server tells; others wait for their turn
+        owner_callbacks: usize = 8, Count > 0;
     }
 
     "functions" {

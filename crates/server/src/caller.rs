@@ -1,6 +1,7 @@
 //! A service of this process as a [`Caller`]: what it asks for enters [`dispatch`](crate::dispatch) as
 //! from every face.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::bind;
 use tokio::runtime::Handle;
 
+use crate::audit::CALLER;
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::{Reply, Request};
 use crate::host::{Host, ServiceEntry};
@@ -29,6 +31,8 @@ pub struct LocalCaller {
     host: Arc<Host>,
     service: Arc<ServiceEntry>,
     principal: Principal,
+    /// From where the principal calls, if somebody else does in whose name this is; for the audit log.
+    address: Option<IpAddr>,
 }
 
 impl LocalCaller {
@@ -40,7 +44,12 @@ impl LocalCaller {
         let service = host.service(service).cloned().ok_or_else(|| {
             Fault::new(FaultCode::UnknownService, format!("there is no service {service} here"))
         })?;
-        Ok(Self { host: Arc::clone(host), service, principal })
+        Ok(Self { host: Arc::clone(host), service, principal, address: None })
+    }
+
+    /// The same, for a principal who calls from this address.
+    pub(crate) fn with_address(self, address: Option<IpAddr>) -> Self {
+        Self { address, ..self }
     }
 
     fn definition(&self, verb: Verb, operation: &str) -> Result<&VerbDefinition, Fault> {
@@ -72,7 +81,11 @@ impl LocalCaller {
         let request = Request { service: &self.service, definition, arguments, options, principal };
         let mut memory = MemoryReservation::default();
         let begun = Instant::now();
-        let done = perform(&self.host, request, &mut memory).await;
+        let performed = perform(&self.host, request, &mut memory);
+        let done = match self.address {
+            Some(address) => Box::pin(CALLER.scope(address, performed)).await,
+            None => performed.await,
+        };
         let fault = done.as_ref().err().map(|fault| fault.code);
         let position = self.service.interface.position(&definition.name);
         self.host.metrics.called(&self.service, position, fault, begun.elapsed());

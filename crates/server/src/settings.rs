@@ -59,6 +59,8 @@ pub struct Settings {
     pub json_size: u64,
     /// How long a subscriber is tried who can't be reached.
     pub callback_time: Duration,
+    /// Subscribers of one owner's jobs that are told at once.
+    pub owner_callbacks: usize,
     /// Browsers that watch jobs at once.
     pub job_viewers: usize,
     /// Bytes of inputs that are kept with a job, to be changed and given again.
@@ -199,6 +201,7 @@ impl Settings {
             message_memory: DEFAULTS.message_memory,
             json_size: DEFAULTS.json_size,
             callback_time: DEFAULTS.callback_time,
+            owner_callbacks: DEFAULTS.owner_callbacks,
             preview_size: DEFAULTS.preview_size,
             preview_fetch: DEFAULTS.preview_fetch,
             mcp_size: DEFAULTS.mcp_size,
@@ -462,6 +465,7 @@ impl Limits {
             "mcp_wait" => &mut faces.mcp_wait,
             "key_length" => &mut faces.key_length,
             "callback_time" => &mut faces.callback_time,
+            "owner_callbacks" => &mut faces.owner_callbacks,
             "job_viewers" => &mut faces.job_viewers,
             "inputs_kept" => &mut faces.inputs_kept,
             "functions_running" => &mut faces.functions_running,

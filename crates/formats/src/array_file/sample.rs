@@ -134,7 +134,7 @@ impl Statistics {
 /// # Errors
 /// If the bytes can't be read, or are fewer than the layout tells.
 pub fn sample(payload: &Payload, layout: &ArrayLayout, budget: u64) -> io::Result<ArraySample> {
-    let reader = NumberReader { source: ByteSource::open(payload)?, layout };
+    let reader = NumberReader::open(payload, layout)?;
     let mut statistics = Statistics::new();
     let Some(count) = layout.count() else { return Err(io::ErrorKind::InvalidData.into()) };
     let view = if count == 0 {
@@ -153,9 +153,21 @@ pub fn sample(payload: &Payload, layout: &ArrayLayout, budget: u64) -> io::Resul
 struct NumberReader<'p> {
     source: ByteSource<'p>,
     layout: &'p ArrayLayout,
+    /// How often bytes were read.
+    #[cfg(test)]
+    reads: std::cell::Cell<u64>,
 }
 
-impl NumberReader<'_> {
+impl<'p> NumberReader<'p> {
+    fn open(payload: &'p Payload, layout: &'p ArrayLayout) -> io::Result<Self> {
+        Ok(Self {
+            source: ByteSource::open(payload)?,
+            layout,
+            #[cfg(test)]
+            reads: std::cell::Cell::default(),
+        })
+    }
+
     fn size(&self) -> u64 {
         self.layout.dtype.size as u64
     }
@@ -173,6 +185,8 @@ impl NumberReader<'_> {
             let at = at.and_then(|at| at.checked_add(self.layout.offset));
             let at = at.ok_or(io::ErrorKind::InvalidData)?;
             self.source.read_at(&mut buffer, at)?;
+            #[cfg(test)]
+            self.reads.set(self.reads.get() + 1);
             for (place, number) in buffer.chunks_exact(dtype.size).enumerate() {
                 take(done + place as u64, dtype.number(number));
             }
@@ -252,23 +266,20 @@ impl NumberReader<'_> {
         };
         let values = &mut grid.values;
         if stride == 1 && lines.saturating_mul(length) <= most {
-            let mut next = picked.iter().enumerate().peekable();
-            for line in 0..lines {
-                let keep = next.next_if(|(_, wanted)| **wanted == line).map(|(place, _)| place);
-                self.line(first + line * line_stride, length, within, &mut |at, number| {
-                    if let (Some(line), Some(at)) = (keep, at) {
-                        values[place(line, at)] = number;
-                    }
-                    statistics.add(number);
-                })?;
-            }
+            // Then lines lie one after the other.
+            self.lines(first, (lines, length), (picked, within), &mut |at, number| {
+                if let Some((line, at)) = at {
+                    values[place(line, at)] = number;
+                }
+                statistics.add(number);
+            })?;
             return Ok(grid);
         }
         for (line, index) in picked.iter().enumerate() {
             let start = first + index * line_stride;
             if reads_lines {
-                self.line(start, length, within, &mut |at, number| {
-                    if let Some(at) = at {
+                self.lines(start, (1, length), (&[0], within), &mut |at, number| {
+                    if let Some((_, at)) = at {
                         values[place(line, at)] = number;
                     }
                     statistics.add(number);
@@ -285,18 +296,29 @@ impl NumberReader<'_> {
         Ok(grid)
     }
 
-    /// Hands on the numbers of a line, each with its place among those that are picked, if it is one.
-    fn line(
+    /// Hands on the numbers of lines that lie one after the other, in blocks however short a line is; each with its line and its place
+    /// in that among those that are picked, if it is one.
+    fn lines(
         &self,
         start: u64,
-        length: u64,
-        picked: &[u64],
-        take: &mut dyn FnMut(Option<usize>, f64),
+        (lines, length): (u64, u64),
+        (picked, within): (&[u64], &[u64]),
+        take: &mut dyn FnMut(Option<(usize, usize)>, f64),
     ) -> io::Result<()> {
-        let mut next = picked.iter().enumerate().peekable();
-        self.each(start, length, &mut |at, number| {
-            let place = next.next_if(|(_, wanted)| **wanted == at).map(|(place, _)| place);
-            take(place, number);
+        let mut next_line = picked.iter().enumerate().peekable();
+        let mut kept =
+            |line: u64| next_line.next_if(|(_, wanted)| **wanted == line).map(|(at, _)| at);
+        let (mut line, mut column, mut keep) = (0, 0, kept(0));
+        let mut next = within.iter().enumerate().peekable();
+        self.each(start, lines.saturating_mul(length), &mut |_, number| {
+            let place = next.next_if(|(_, wanted)| **wanted == column).map(|(place, _)| place);
+            take(keep.zip(place), number);
+            column += 1;
+            if column == length {
+                (line, column) = (line + 1, 0);
+                keep = kept(line);
+                next = within.iter().enumerate().peekable();
+            }
         })
     }
 }
@@ -370,6 +392,29 @@ mod tests {
         assert_eq!(grid(seen).values[..3], [50.0 * 20.0 + 3.0, 1010.0, 1016.0]);
         let layout = ArrayLayout::plain(ElementType::Double, &[6000]);
         assert_eq!(sample(&numbers, &layout, 100).unwrap().statistics.seen, 12);
+    }
+
+    #[test]
+    fn a_table_of_many_short_rows_is_read_in_blocks() {
+        let (rows, columns) = (100_000_u32, 2);
+        let numbers = doubles((0..rows * columns).map(f64::from));
+        for fortran_order in [false, true] {
+            let shape = [u64::from(rows), u64::from(columns)];
+            let layout =
+                ArrayLayout { fortran_order, ..ArrayLayout::plain(ElementType::Double, &shape) };
+            let reader = NumberReader::open(&numbers, &layout).unwrap();
+            let mut statistics = Statistics::new();
+            let seen = reader.grid((shape[0], shape[1]), 16 << 20, &mut statistics).unwrap();
+            assert_eq!(statistics.seen, u64::from(rows * columns));
+            let last = picks(shape[0], GRID_SIDE)[255] as f64;
+            let wanted = if fortran_order {
+                [last, last + 100_000.0]
+            } else {
+                [last * 2.0, last * 2.0 + 1.0]
+            };
+            assert_eq!(seen.values[255 * 2..], wanted);
+            assert_eq!(reader.reads.get(), (100_000 * 2 * 8_u64).div_ceil(CHUNK as u64));
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ impl Engine {
         self.shared.notices.notified().await;
     }
 
-    /// Claims what is to be told of jobs of these services: at most so many.
+    /// Claims what is to be told of jobs of these services: at most so many, and of one owner no more than `most_of_owner`, whichever
+    /// processes tell it.
     ///
     /// # Errors
     /// What the store says.
@@ -25,8 +26,10 @@ impl Engine {
         &self,
         services: Vec<String>,
         most: usize,
+        most_of_owner: usize,
     ) -> Result<Vec<DueNotice>, Fault> {
-        let read = self.shared.store.read(move |t| t.due_notices(&services, most)).await;
+        let store = &self.shared.store;
+        let read = store.read(move |t| t.due_notices(&services, most, most_of_owner)).await;
         let due = read.map_err(|error| storage_fault(&error))?;
         if due.is_empty() {
             return Ok(due);

@@ -112,6 +112,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("equal jobs are found that are done", fetches::equal_jobs),
     ("fetches are shared among owners", fetches::fetches_are_shared_among_owners),
     ("what is to be told is told by one, until it was told", notices::told_by_one),
+    ("nobody's notices wait for all of another's", notices::owners_in_turn),
     ("who tells and dies is followed by another at once", notices::dead_teller),
     ("of a job that nobody is to be told of nothing is due", notices::nothing_due),
     ("lists are by owner and service, newest first, in pages", submissions::lists),

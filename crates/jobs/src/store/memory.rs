@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
-use super::notices::{DueNotice, Notice, NoticeClaim};
+use super::notices::{self, DueNotice, Notice, NoticeClaim};
 use super::quota::{DayUsage, OwnerUsage};
 use super::turns::Turns;
 use super::usage::DAY;
@@ -538,11 +538,11 @@ impl Transaction for Jobs {
         &mut self,
         services: &[String],
         most: usize,
+        most_of_owner: usize,
     ) -> Result<Vec<DueNotice>, StoreError> {
-        let now = self.now;
         let due = self.by_number.values().filter_map(StoredJob::due_notice);
-        let due = due.filter(|due| due.claim.is_free(now) && services.contains(&due.service));
-        Ok(due.take(most).collect())
+        let due = due.filter(|due| services.contains(&due.service));
+        Ok(notices::in_turn(due.collect(), self.now, most, most_of_owner))
     }
 
     fn claim_notice(

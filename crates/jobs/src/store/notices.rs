@@ -1,6 +1,8 @@
 //! What of jobs is still to be told to whom it was promised, and which process tells it. It stands with the job's record until it was
 //! told, so it is told at least once, whoever is killed meanwhile.
 
+use std::collections::HashMap;
+
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 
 use crate::output_choices::StoredNotices;
@@ -44,6 +46,33 @@ impl NoticeClaim {
     pub(super) fn is_free(&self, now: Timestamp) -> bool {
         self.until <= now || (!self.holder.is_empty() && process::is_dead(&self.holder))
     }
+}
+
+/// Of what may be due, what is told next: what nobody tells, each owner's oldest before anybody's second. What is being told of an owner
+/// counts as his.
+pub(super) fn in_turn(
+    mut due: Vec<DueNotice>,
+    now: Timestamp,
+    most: usize,
+    most_of_owner: usize,
+) -> Vec<DueNotice> {
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    for told in &due {
+        if !told.claim.is_free(now) && !told.claim.holder.is_empty() {
+            *taken.entry(told.owner.as_str().to_owned()).or_default() += 1;
+        }
+    }
+    due.retain(|due| due.claim.is_free(now));
+    due.sort_by_key(|due| due.claim.until);
+    let turn = |due: DueNotice| {
+        let turn = taken.entry(due.owner.as_str().to_owned()).or_default();
+        *turn += 1;
+        (*turn, due)
+    };
+    let mut turns: Vec<(usize, DueNotice)> = due.into_iter().map(turn).collect();
+    turns.retain(|(turn, _)| *turn <= most_of_owner);
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.into_iter().map(|(_, due)| due).take(most).collect()
 }
 
 impl StoredNotices {

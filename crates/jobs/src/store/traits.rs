@@ -165,11 +165,13 @@ pub trait Transaction {
     /// exceeds `keep` in number. At most 1000.
     fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError>;
 
-    /// What is to be told of jobs now: of these services, and what nobody else is telling. At most so many.
+    /// What is to be told of jobs now: of these services, and what nobody else is telling. At most so many, and of one owner no more
+    /// than `most_of_owner` together with what is being told of his; owners take turns.
     fn due_notices(
         &mut self,
         services: &[String],
         most: usize,
+        most_of_owner: usize,
     ) -> Result<Vec<DueNotice>, StoreError>;
 
     /// Claims what is to be told, for so long; refused if somebody else did meanwhile, or there is something else to tell.

@@ -17,6 +17,7 @@ mod upload;
 pub(crate) mod watch;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use fishplate_contract::{Fault, FaultCode, Operation, Parameter, Principal, Verb};
 
@@ -29,11 +30,29 @@ use crate::host::{Host, ServiceEntry};
 /// The list of the services that a caller may know of.
 pub fn index(host: &Host, caller: &Principal) -> String {
     let mut body = String::from("<h1>Services</h1>\n");
-    if host.services_for(caller).next().is_none() {
-        body.push_str("<p>There are none yet.</p>\n");
+    let (own, programs): (Vec<_>, Vec<_>) =
+        host.services_for(caller).partition(|entry| entry.is_built_in());
+    if programs.is_empty() {
+        body.push_str("<p>There is none that you may use. Who runs this server adds them: <code>fishplate serve FILE.toml</code>.</p>\n");
+    }
+    services(&mut body, host, &programs);
+    if !own.is_empty() {
+        body.push_str("<h2>For programs that call them</h2>\n");
+        services(&mut body, host, &own);
+    }
+    domain::list(&mut body, host, caller);
+    if upload::is_allowed(host, caller) {
+        data(&mut body, host);
+    }
+    framed(host, Some(caller), "Services", &body)
+}
+
+fn services(body: &mut String, host: &Host, services: &[&Arc<ServiceEntry>]) {
+    if services.is_empty() {
+        return;
     }
     body.push_str("<dl class=\"services\">\n");
-    for entry in host.services_for(caller) {
+    for entry in services {
         let service = entry.service();
         let _ = writeln!(
             body,
@@ -45,11 +64,6 @@ pub fn index(host: &Host, caller: &Principal) -> String {
         );
     }
     body.push_str("</dl>\n");
-    domain::list(&mut body, host, caller);
-    if upload::is_allowed(host, caller) {
-        data(&mut body, host);
-    }
-    framed(host, Some(caller), "Services", &body)
 }
 
 /// Where data goes, and how much there is.
@@ -81,14 +95,44 @@ pub(crate) fn refused(host: &Host, caller: Option<&Principal>, fault: &Fault) ->
         FaultCode::NoSuchJob => "No such job",
         FaultCode::Unauthenticated => "Who are you?",
         FaultCode::Forbidden => "Not allowed",
+        FaultCode::NotFinished => "Not finished yet",
+        FaultCode::Unavailable | FaultCode::QueueFull => "Not now",
         _ => "It did not work",
     };
     let body = format!(
-        "<h1>{heading}</h1>\n<p class=\"message\">{}</p>\n{}",
+        "<h1>{heading}</h1>\n<p class=\"message\">{}{}</p>\n{}{}",
         escaped(&fault.message),
+        limit(fault),
+        next_step(host, fault),
         all_services(host)
     );
     framed(host, caller, heading, &body)
+}
+
+/// The limit that a fault is about, to stand behind its message.
+fn limit(fault: &Fault) -> String {
+    fault.limit.as_ref().map_or_else(String::new, |limit| {
+        format!(" (limit {}: {})", escaped(&limit.name), escaped(&limit.value))
+    })
+}
+
+/// What somebody can do who was refused.
+fn next_step(host: &Host, fault: &Fault) -> String {
+    let base = escaped(host.public_path());
+    let step = match fault.code {
+        FaultCode::NoSuchJob => format!(
+            "Jobs are kept for a while when they have ended, and everybody sees their own. <a href=\"{base}/ogc/jobs\">Your jobs</a>"
+        ),
+        FaultCode::Unauthenticated => {
+            "Load this page again, and give the name and the password that you have from who runs this server.".to_owned()
+        }
+        FaultCode::Forbidden => "Who runs this server says who may do what.".to_owned(),
+        _ => match fault.retry_after {
+            Some(wait) => format!("Try again in {} s.", wait.as_secs().max(1)),
+            None => return String::new(),
+        },
+    };
+    format!("<p>{step}</p>\n")
 }
 
 fn all_services(host: &Host) -> String {
@@ -136,8 +180,8 @@ pub(crate) fn service(
         url = escaped(&entry.url),
     );
     verbs(&mut body, entry);
-    let page =
-        Page { title: &service.title, scripts: &["form.js", "example.js"], ..Page::default() };
+    let scripts = &["upload.js", "directory.js", "form.js", "example.js"];
+    let page = Page { title: &service.title, scripts, ..Page::default() };
     page.write(host, Some(caller), &body)
 }
 

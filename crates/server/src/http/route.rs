@@ -249,7 +249,7 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
     let mut reply = if data::DataResource::of(name).is_some() {
         data::problem::reply(fault, &asked.headers)
     } else if DomainResource::of(name).is_some() || wants_page(host, name, asked) {
-        refused_page(host, None, fault)
+        refused_page(host, None, page_protocol(name), fault)
     } else if OgcResource::of(name).is_some() {
         ogc::refused(fault)
     } else if name == MCP {
@@ -484,16 +484,24 @@ async fn domain_page(
         Err(fault) if fault.code == FaultCode::InvalidValue => {
             page::reply(404, domain_html::not_found(host, caller))
         }
-        Err(fault) => refused_page(host, Some(caller), &fault),
+        Err(fault) => refused_page(host, Some(caller), Protocol::Http, &fault),
     }
 }
 
 /// Why there is no page, for people.
-fn refused_page(host: &Host, caller: Option<&Principal>, fault: &Fault) -> HttpResponse {
-    let status = status(Protocol::Http, fault.code);
-    let mut reply = page::reply(status, html::refused(host, caller, fault));
-    set_retry_after(&mut reply, fault);
-    reply
+fn refused_page(
+    host: &Host,
+    caller: Option<&Principal>,
+    protocol: Protocol,
+    fault: &Fault,
+) -> HttpResponse {
+    let page = html::refused(host, caller, fault);
+    page::of_fault(status(protocol, fault.code), fault, page)
+}
+
+/// The protocol that programs speak at a page's address.
+fn page_protocol(name: &str) -> Protocol {
+    if OgcResource::of(name).is_some() { Protocol::Ogc } else { Protocol::Http }
 }
 
 /// The answer to a method that means nothing there.

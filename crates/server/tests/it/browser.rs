@@ -391,3 +391,77 @@ fn a_job_is_killed_from_its_page() {
     assert_eq!(led(&killed), job);
     ended(&server, &killed, "killed");
 }
+
+#[test]
+fn a_fault_is_told_on_a_page_with_the_status_that_programs_get() {
+    let (setup, _) = holding(&["max_running=1", "max_queued=1"]);
+    let server = setup.serve();
+    let run = || submit(&server, "hold", &[]);
+    let job = led(&run());
+    until("it runs", || page(&server, &job).text().contains("pill running"));
+    let queued = led(&run());
+    // Nothing more is taken now: as a program is told, but for how.
+    let path = "/ogc/processes/hold/execution";
+    let json =
+        "Content-Type: application/json\r\nAccept: application/json\r\nPrefer: respond-async\r\n";
+    let (told, shown) = (server.exchange("POST", path, json, b"{}"), run());
+    assert_eq!((told.status, told.field("retry-after")), (503, Some("5")), "{told:?}");
+    assert_eq!((shown.status, shown.field("retry-after")), (503, Some("5")), "{shown:?}");
+    assert!(shown.text().contains("role=\"alert\""), "{shown:?}");
+    let nobody = "0".repeat(32);
+    for (method, path) in [
+        ("GET", "/ogc/nothing".to_owned()),
+        ("GET", format!("/ogc/jobs/{nobody}")),
+        ("GET", format!("{queued}/results/none")),
+        ("GET", format!("{job}/kill")),
+        ("DELETE", "/ogc/jobs".to_owned()),
+    ] {
+        let told = server.exchange(method, &path, "Accept: application/json\r\n", b"");
+        let shown = server.exchange(method, &path, BROWSER, b"");
+        assert!(told.status >= 400, "{path}: {told:?}");
+        for field in ["retry-after", "allow"] {
+            assert_eq!(shown.field(field), told.field(field), "{path}");
+        }
+        assert_eq!(shown.status, told.status, "{path}");
+        assert_eq!(told.field("content-type"), Some("application/json"), "{path}");
+        assert_eq!(shown.field("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        assert!(shown.text().contains("All services"), "{path}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_directory_is_chosen_as_an_archive_or_by_a_script() {
+    let list = "name = 'list'\ncommand = './list [in file folder:dir] > [out file names:raw]'";
+    let server = Setup::new().with("list", list, "cd \"$1\" && find . -type f | sort").serve();
+    let shown = page(&server, "/list");
+    for part in [
+        "<input type=\"file\" id=\"call.folder\" name=\"folder\">",
+        // Without a script it is not there, and it is never sent.
+        "<p class=\"or\" hidden><label for=\"call.folder-directory\">",
+        "<input type=\"file\" id=\"call.folder-directory\" webkitdirectory>",
+        "/-/directory.js?v=",
+        "data-upload",
+    ] {
+        assert!(shown.text().contains(part), "no {part}: {}", shown.text());
+    }
+    // What leaves the directory is refused, whoever made the archive.
+    let mut header = [0_u8; 512];
+    header[..9].copy_from_slice(b"../a.html");
+    header[100..108].copy_from_slice(b"0000644\0");
+    header[124..136].copy_from_slice(b"00000000000\0");
+    header[156] = b'0';
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let archive = String::from_utf8([&header[..], &[0; 1024]].concat()).unwrap();
+    let refused = submit(&server, "list", &[("folder", Some("a.tar"), &archive)]);
+    let page = match refused.status {
+        303 => {
+            let job = ended(&server, &refused, "failed");
+            page(&server, &job)
+        }
+        _ => refused,
+    };
+    assert!(page.text().contains("../a.html"), "{}", page.text());
+}

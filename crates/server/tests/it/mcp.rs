@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::{Answer, Server, Setup};
+use crate::bed::{Answer, Server, Setup, until};
 
 const TURN: &str = "name = 'turn'\ntitle = 'Turns'\ncommand = './turn [in file text:raw] > [out file turned:raw]'\n";
 const HOLD: &str = "name = 'hold'\ncommand = './hold [in val name:string] > [out file said:raw]'";
@@ -123,4 +123,19 @@ fn pages_of_other_sites_may_not_call_tools() {
         let answer = server.exchange("POST", "/mcp", fields, body.as_bytes());
         assert!((400..500).contains(&answer.status), "{body}: {answer:?}");
     }
+}
+
+#[test]
+fn who_was_refused_a_tool_stands_in_the_audit_log_with_the_address() {
+    let mut setup = setup();
+    let policy = setup.directory.path().join("policy.toml");
+    let rule = "[[allow]]\nwho = '@anybody'\nmay = 'see'\n";
+    std::fs::write(&policy, rule).unwrap();
+    setup.limits.faces.policy = Some(policy);
+    let server = setup.serve();
+    let told = call(&server, "turn", &json!({ "text": "abc" }));
+    assert!(told.to_string().contains("Forbidden"), "{told}");
+    let audit = || std::fs::read_to_string(server.data("audit.log")).unwrap_or_default();
+    until("it is noted", || audit().contains("\"event\":\"refusal\""));
+    assert!(audit().lines().all(|line| line.contains("\"address\":\"127.0.0.1\"")), "{}", audit());
 }

@@ -6,7 +6,7 @@ use crate::store::notices::{DueNotice, Notice};
 const BOTH: StoredNotices = StoredNotices { start: true, end: true };
 
 fn due(store: &Bed, now: i64) -> Vec<DueNotice> {
-    with(store.at(now), |t| t.due_notices(&["s".to_owned()], 10))
+    with(store.at(now), |t| t.due_notices(&["s".to_owned()], 10, 10))
 }
 
 fn notices(store: &Bed, now: i64) -> Vec<Notice> {
@@ -33,7 +33,7 @@ pub(super) fn told_by_one(store: &Bed) {
         with(store, |t| t.started(number(1), claimed.fence, &Handle("x".to_owned()), Timestamp(2)));
     let seen = due(store, 3).remove(0);
     assert_eq!((seen.notice, seen.since), (Notice::Started, Timestamp(2)));
-    assert_eq!(with(store, |t| t.due_notices(&["other".to_owned()], 10)), []);
+    assert_eq!(with(store, |t| t.due_notices(&["other".to_owned()], 10, 10)), []);
     assert_eq!(claim_notice(store, &seen, "one"), FencedWrite::Accepted);
     assert_eq!(claim_notice(store, &seen, "two"), FencedWrite::Stale);
     assert_eq!(notices(store, 4), []);
@@ -83,4 +83,33 @@ pub(super) fn nothing_due(store: &Bed) {
     assert_eq!(notices(store, 9), [Notice::Ended]);
     assert!(with(store, |t| t.remove(number(2))));
     assert_eq!(notices(store, 9), []);
+}
+
+pub(super) fn owners_in_turn(store: &Bed) {
+    let notices = StoredNotices { end: true, start: false };
+    for number in 1..=6 {
+        let owner = if number < 6 { "many" } else { "one" };
+        ended(store, &NewJob { notices, owner: Principal::named(owner), ..job(number, "s") });
+    }
+    let due = |most, most_of_owner| -> Vec<String> {
+        let due = with(store.at(9), |t| t.due_notices(&["s".to_owned()], most, most_of_owner));
+        due.iter().map(|due| due.owner.as_str().to_owned()).collect()
+    };
+    let (many, one) = ("many", "one");
+    let mut first = due(2, 3);
+    first.sort_unstable();
+    assert_eq!(first, [many, one]);
+    assert_eq!(due(10, 10).len(), 6);
+    assert_eq!(due(10, 3).iter().filter(|owner| *owner == many).count(), 3);
+    // What is being told counts, and is nobody's again once it was.
+    let taken = with(store.at(9), |t| t.due_notices(&["s".to_owned()], 10, 3));
+    for taken in taken.iter().filter(|taken| taken.owner.as_str() == many) {
+        assert_eq!(claim_notice(store, taken, "teller"), FencedWrite::Accepted);
+    }
+    assert_eq!(due(10, 3), [one]);
+    assert_eq!(due(10, 4).len(), 2);
+    let settled = taken.iter().find(|taken| taken.owner.as_str() == many).unwrap().job;
+    let told = with(store, |t| t.settle_notice(settled, "teller", Notice::Ended));
+    assert_eq!(told, FencedWrite::Accepted);
+    assert_eq!(due(10, 3).len(), 2);
 }

@@ -8,18 +8,23 @@ use rusqlite::params;
 use super::rows::id;
 use super::sql::Sql;
 use crate::output_choices::StoredNotices;
-use crate::store::notices::{DueNotice, Notice, NoticeClaim};
+use crate::store::notices::{DueNotice, Notice, NoticeClaim, in_turn};
 use crate::store::{FencedWrite, StoreError};
 
 /// The bits of `jobs.notices`.
 const START: i64 = 1;
 const END: i64 = 2;
 
-/// What may be due, from which the index `jobs_notices` is made; free ones come first.
+/// What may be due, by the index `jobs_notices`: what is claimed, and of each owner so many (`?3`) of what is not and does not rest, so
+/// that nobody's are hidden behind another's.
 pub(super) const DUE: &str =
-    "SELECT id, owner, service, started, ended, notice_holder, notice_until FROM jobs
-     WHERE notices <> 0 AND (ended IS NOT NULL OR (notices & 1 AND started IS NOT NULL))
-     ORDER BY notice_until LIMIT 10000";
+    "SELECT id, owner, service, started, ended, notice_holder, notice_until FROM (
+       SELECT *, ROW_NUMBER() OVER (PARTITION BY owner, notice_holder = '' ORDER BY notice_until) AS turn FROM jobs
+       WHERE notices <> 0 AND (ended IS NOT NULL OR (notices & 1 AND started IS NOT NULL))
+         AND (notice_until <= ?2 OR notice_holder <> '')
+         AND service IN (SELECT value FROM json_each(?1)))
+     WHERE turn <= ?3 OR notice_holder <> ''
+     ORDER BY turn, notice_until LIMIT 10000";
 
 pub(super) fn bits(notices: StoredNotices) -> i64 {
     i64::from(notices.start) * START + i64::from(notices.end) * END
@@ -30,8 +35,11 @@ impl Sql<'_> {
         &self,
         services: &[String],
         most: usize,
+        most_of_owner: usize,
     ) -> Result<Vec<DueNotice>, StoreError> {
-        let found = self.rows(DUE, [], |row| {
+        let services = serde_json::to_string(services).unwrap_or_default();
+        let of_owner = i64::try_from(most_of_owner).unwrap_or(i64::MAX);
+        let found = self.rows(DUE, params![services, self.now.0, of_owner], |row| {
             let ended: Option<i64> = row.get(4)?;
             let since = ended.or(row.get(3)?).unwrap_or_default();
             Ok(DueNotice {
@@ -43,8 +51,7 @@ impl Sql<'_> {
                 claim: NoticeClaim { holder: row.get(5)?, until: Timestamp(row.get(6)?) },
             })
         })?;
-        let free = found.into_iter().filter(|due| due.claim.is_free(self.now));
-        Ok(free.filter(|due| services.contains(&due.service)).take(most).collect())
+        Ok(in_turn(found, self.now, most, most_of_owner))
     }
 
     pub(super) fn take_notice(

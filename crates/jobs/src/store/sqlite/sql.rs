@@ -455,8 +455,9 @@ impl Transaction for Sql<'_> {
         &mut self,
         services: &[String],
         most: usize,
+        most_of_owner: usize,
     ) -> Result<Vec<DueNotice>, StoreError> {
-        self.select_due_notices(services, most)
+        self.select_due_notices(services, most, most_of_owner)
     }
 
     fn claim_notice(

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use fishplate_contract::{DataType, Fault, FaultCode, Operation, Parameter, Principal, Verb};
 
-use super::{about, escaped, type_of};
+use super::{about, escaped, limit};
 use crate::dispatch::authorise::{Access, Action};
 use crate::faces::ogc::{FIELD_BOX, FIELD_URL, GivenInputs, GivenValue, OGC, ProcessId};
 use crate::host::{Host, ServiceEntry};
@@ -74,18 +74,24 @@ pub(super) fn write(
     }
     let filled = filled.of(operation);
     let process = ProcessId { service, operation: &operation.name };
+    // What makes no job is answered with its outputs, which the browser has to get itself.
+    let mut verbs = entry.interface.verbs.iter();
+    let makes_job = verbs.any(|it| it.verb == Verb::Spawn && it.operation == operation.name);
     let _ = writeln!(
         body,
         "<form class=\"run\" method=\"post\" enctype=\"multipart/form-data\" \
-         action=\"{}/{OGC}/processes/{process}/execution\">",
+         action=\"{}/{OGC}/processes/{process}/execution\"{}>",
         escaped(host.public_path()),
+        if makes_job { " data-upload" } else { "" },
     );
     wrong(body, operation, filled);
     for parameter in &operation.signature.inputs {
         Field { operation: &operation.name, parameter, filled }.write(body);
     }
     body.push_str(
-        "<p class=\"actions\"><button class=\"main\">Run</button> <span class=\"sending\" role=\"status\"></span></p>\n</form>\n",
+        "<p class=\"actions\"><button class=\"main\">Run</button> <span class=\"sending\" role=\"status\"></span></p>\n\
+         <div class=\"upload\" hidden><progress max=\"1\" aria-label=\"Upload\"></progress>\
+         <span></span><button type=\"button\">Cancel</button></div>\n</form>\n",
     );
 }
 
@@ -97,9 +103,7 @@ fn wrong(body: &mut String, operation: &Operation, filled: Filled<'_>) {
         let (id, name) = (escaped(&id(&operation.name, name)), escaped(name));
         format!(" <a href=\"#{id}\">Go to {name}</a>")
     });
-    let limit = fault.limit.as_ref().map_or_else(String::new, |limit| {
-        format!(" (limit {}: {})", escaped(&limit.name), escaped(&limit.value))
-    });
+    let limit = limit(fault);
     let said = match fault.code {
         FaultCode::ProgramFailed | FaultCode::JobKilled | FaultCode::LimitExceeded => "It failed.",
         _ => "Nothing was run.",
@@ -122,6 +126,21 @@ fn is_plain_number(text: &str) -> bool {
         && digits.ends_with(|c: char| c.is_ascii_digit())
         && digits.parse::<f64>().is_ok_and(f64::is_finite)
         && digits.bytes().all(|c| c.is_ascii_digit() || b".eE+-".contains(&c))
+}
+
+/// What goes into a field, in words; the service's description has the types.
+fn kind(parameter: &Parameter) -> String {
+    let one = match &parameter.data_type {
+        DataType::Raw => "file".to_owned(),
+        DataType::Xml => "XML file".to_owned(),
+        DataType::Dir => "directory".to_owned(),
+        DataType::Int | DataType::Long => "whole number".to_owned(),
+        DataType::Float | DataType::Double => "number".to_owned(),
+        DataType::String => "text".to_owned(),
+        DataType::Bool => "yes or no".to_owned(),
+        other => other.name().into_owned(),
+    };
+    if parameter.repeated { format!("{one}, {}", parameter.count_text()) } else { one }
 }
 
 /// One parameter's field.
@@ -147,7 +166,7 @@ impl Field<'_> {
         let _ = writeln!(
             body,
             "<div class=\"{class}\">\n<label for=\"{id}\">{name}</label>{unit} <span class=\"type\">{}</span>{need}",
-            escaped(&type_of(parameter)),
+            escaped(&kind(parameter)),
         );
         let about = about(parameter);
         if !about.is_empty() {
@@ -278,7 +297,12 @@ impl Field<'_> {
         self.begin_file(body);
         let _ = writeln!(body, "<input type=\"file\" {common}{multiple}>");
         if parameter.data_type == DataType::Dir {
-            body.push_str("<p class=\"hint\">A directory is one file: a tar archive, which zstd may have compressed.</p>\n");
+            let _ = writeln!(
+                body,
+                "<p class=\"hint\">A tar archive, which zstd may have compressed.</p>\n\
+                 <p class=\"or\" hidden><label for=\"{id}-directory\">or a whole directory</label> \
+                 <input type=\"file\" id=\"{id}-directory\" webkitdirectory></p>"
+            );
         }
         self.address(body, id);
         if parameter.data_type != DataType::Dir {

@@ -157,8 +157,6 @@ fn transfers(told: &mut String, report: &JobReport) {
 /// What can be done with it.
 fn actions(body: &mut String, job: &CallersJob<'_>, report: &JobReport, base: &str) {
     body.push_str("<div class=\"actions\">\n");
-    let (verb, word) =
-        if report.state.is_final() { ("remove", "Remove") } else { ("kill", "Kill") };
     if job.process().is_ok() {
         let _ = writeln!(
             body,
@@ -167,10 +165,16 @@ fn actions(body: &mut String, job: &CallersJob<'_>, report: &JobReport, base: &s
             report.id,
         );
     }
-    let _ = writeln!(
-        body,
-        "<form method=\"post\" action=\"{base}/{verb}\"><button class=\"bad\">{word}</button></form>\n</div>"
-    );
+    body.push_str(&if report.state.is_final() {
+        // Results can't be had back: it is asked once more.
+        format!(
+            "<details class=\"ask\"><summary class=\"button\">Remove</summary>\n\
+             <form method=\"post\" action=\"{base}/remove\"><span>Its results and its log will be gone.</span> \
+             <button class=\"bad\">Remove for good</button></form></details>\n</div>\n"
+        )
+    } else {
+        format!("<form method=\"post\" action=\"{base}/kill\"><button class=\"bad\">Kill</button></form>\n</div>\n")
+    });
 }
 
 /// What came of it.
@@ -222,7 +226,7 @@ async fn logs(body: &mut String, job: &CallersJob<'_>, base: &str) {
             body,
             "<details open{hidden}><summary>{title}{cut}</summary>\n\
              <pre class=\"log\" id=\"{name}\" tabindex=\"0\" role=\"log\" aria-label=\"{title}\">\n{}</pre>\n\
-             <p><a href=\"{base}/log?stream={name}\">From its beginning, as JSON</a></p></details>",
+             <p><a href=\"{base}/log?stream={name}&amp;f=text\">From its beginning</a></p></details>",
             escaped(&text)
         );
     }

@@ -34,7 +34,13 @@ pub(crate) fn page(
     let mut body = String::from("<h1>Jobs</h1>\n");
     form(&mut body, host, caller, chosen);
     let path = format!("{}/{OGC}/jobs", escaped(host.public_path()));
-    table(&mut body, host, jobs);
+    let is_chosen =
+        ["processID", "status", "from", "to", "after"].iter().any(|it| !chosen(it).is_empty());
+    if jobs.is_empty() {
+        nothing(&mut body, host, &path, is_chosen);
+    } else {
+        table(&mut body, host, jobs);
+    }
     body.push_str("<p class=\"pages\">");
     if !chosen("after").is_empty() {
         let _ = write!(body, "<a href=\"{path}\">Newest jobs</a> ");
@@ -83,11 +89,21 @@ fn form(body: &mut String, host: &Host, caller: &Principal, chosen: &dyn Fn(&str
     );
 }
 
+/// What to do where there is no job to show.
+fn nothing(body: &mut String, host: &Host, path: &str, is_chosen: bool) {
+    let _ = if is_chosen {
+        writeln!(body, "<p>There are none like this. <a href=\"{path}\">Show all jobs</a></p>")
+    } else {
+        let base = escaped(host.public_path());
+        writeln!(
+            body,
+            "<p>You have none here yet. Choose a <a href=\"{base}/\">service</a> and run it: what you run stands here, \
+             also what you began from a program.</p>"
+        )
+    };
+}
+
 fn table(body: &mut String, host: &Host, jobs: &[JobReport]) {
-    if jobs.is_empty() {
-        body.push_str("<p>There are none.</p>\n");
-        return;
-    }
     let base = escaped(host.public_path());
     let now = SystemClock.now();
     body.push_str(

@@ -1,4 +1,4 @@
-// Draws the surface of meshes (STL, VTK, VTU) that stand on the page as `figure.mesh`, once somebody looks at them: fetched
+// Draws the surface of meshes (STL, VTK, VTU, Medit) that stand on the page as `figure.mesh`, once somebody looks at them: fetched
 // from the result's own address, read here, drawn with WebGL 2. Drag, arrow keys, wheel, two fingers, plus and minus.
 "use strict";
 (() => {
@@ -15,7 +15,8 @@
   // Corners of flat cells; 0: all of their points are.
   const FLAT = { 5: 3, 7: 0, 9: 4, 22: 3, 23: 4, 28: 4, 34: 3 };
 
-  // A mesh is `points` (x, y, z each), `triangles` (three of them each), and `fields`: numbers at the points, by name.
+  // A mesh is `points` (x, y, z each), `triangles` (three of them each), `fields`: numbers at the points, by name, and `count`: how many
+  // points the file has.
 
   // --- STL ---
 
@@ -33,44 +34,71 @@
       points = Float32Array.from(Array.from(found, ([, x, y, z]) => [+x, +y, +z]).flat());
     }
     const triangles = Uint32Array.from({ length: points.length / 3 }, (_, at) => at);
-    return { points, triangles, fields: new Map() };
+    return { points, triangles, fields: new Map(), count: points.length / 3 };
   }
 
   // --- cells to triangles ---
 
-  /** Triangles of flat cells, and of those faces of volumes that no other volume has. */
+  /** Triangles of flat cells, and of those faces of volumes that no other cell has; and the cell of each triangle. */
   function surface(cells) {
-    const triangles = [];
+    const [triangles, owners] = [[], []];
     const faces = new Map();
-    const fan = (corners) => {
-      for (let at = 2; at < corners.length; at++) triangles.push(corners[0], corners[at - 1], corners[at]);
+    const flats = new Set();
+    const sorted = (corners) => corners.slice().sort((one, other) => one - other);
+    const flat = (corners) => sorted(corners).slice(0, 3).join();
+    const add = (cell, ...corners) => { triangles.push(...corners); owners.push(cell); };
+    const fan = (cell, corners) => {
+      for (let at = 2; at < corners.length; at++) add(cell, corners[0], corners[at - 1], corners[at]);
     };
-    for (const { type, points } of cells) {
+    for (const [cell, { type, points }] of cells.entries()) {
       if (type === 6) {
-        for (let at = 2; at < points.length; at++) triangles.push(points[at - 2], points[at - 1], points[at]);
+        for (let at = 2; at < points.length; at++) add(cell, points[at - 2], points[at - 1], points[at]);
       } else if (type === 8) {
-        fan([points[0], points[1], points[3], points[2]]);
+        fan(cell, [points[0], points[1], points[3], points[2]]);
       } else if (type in FLAT) {
-        fan(FLAT[type] ? points.slice(0, FLAT[type]) : points);
+        const corners = FLAT[type] ? points.slice(0, FLAT[type]) : points;
+        flats.add(flat(corners));
+        fan(cell, corners);
       } else if (type in VOLUMES) {
         for (const face of VOLUMES[type]) {
           const corners = face.map((corner) => points[corner]);
-          const [a, b, c] = corners.slice().sort((one, other) => one - other);
+          const [a, b, c] = sorted(corners);
           // Three corners tell a face from all others; two numbers below 2^26 fit into one.
           const key = a * 67108864 + b;
           const known = faces.get(key);
           if (!known) {
-            faces.set(key, [{ c, corners }]);
+            faces.set(key, [{ c, corners, cell }]);
           } else {
             const twin = known.findIndex((other) => other.c === c);
-            if (twin < 0) known.push({ c, corners });
+            if (twin < 0) known.push({ c, corners, cell });
             else known.splice(twin, 1);
           }
         }
       }
     }
-    for (const left of faces.values()) left.forEach(({ corners }) => fan(corners));
-    return Uint32Array.from(triangles);
+    for (const { corners, cell } of Array.from(faces.values()).flat()) {
+      if (!flats.size || !flats.has(flat(corners))) fan(cell, corners);
+    }
+    return { triangles: Uint32Array.from(triangles), owners };
+  }
+
+  /** A mesh of cells, with numbers at its points and of its cells. */
+  function meshOf(points, cells, fields, ofCells) {
+    const { triangles, owners } = surface(cells);
+    const count = points.length / 3;
+    const known = Array.from(ofCells).filter(([, values]) => values.length === cells.length);
+    if (!known.length) return { points, triangles, fields, count };
+    // Each triangle has points of its own then, so that a cell has one colour.
+    const own = new Float32Array(3 * triangles.length);
+    triangles.forEach((from, at) => own.set(points.subarray(3 * from, 3 * from + 3), 3 * at));
+    const all = new Map();
+    for (const [name, values] of fields) {
+      if (values.length === count) all.set(name, Float32Array.from(triangles, (from) => values[from]));
+    }
+    for (const [name, values] of known) {
+      all.set(all.has(name) ? `${name} of cells` : name, Float32Array.from(triangles, (_, at) => values[owners[Math.floor(at / 3)]]));
+    }
+    return { points: own, triangles: Uint32Array.from(triangles, (_, at) => at), fields: all, count };
   }
 
   function cellsOf(connectivity, offsets, types) {
@@ -161,7 +189,7 @@
       this.line();
       this.line();
       this.binary = this.line().toUpperCase() === "BINARY";
-      const mesh = { points: new Float32Array(0), cells: [], fields: new Map() };
+      const mesh = { points: new Float32Array(0), cells: [], fields: new Map(), ofCells: new Map() };
       let tuples = 0;
       let ofPoints = false;
       try {
@@ -184,12 +212,12 @@
               const from = this.at;
               if (!(this.line() ?? "").toUpperCase().startsWith("LOOKUP_TABLE")) this.at = from;
               const values = this.numbers(components * tuples, words[2]);
-              if (ofPoints) mesh.fields.set(words[1], magnitude(values, components));
+              (ofPoints ? mesh.fields : mesh.ofCells).set(words[1], magnitude(values, components));
               break;
             }
             case "VECTORS": case "NORMALS": {
               const values = this.numbers(3 * tuples, words[2]);
-              if (ofPoints) mesh.fields.set(words[1], magnitude(values, 3));
+              (ofPoints ? mesh.fields : mesh.ofCells).set(words[1], magnitude(values, 3));
               break;
             }
             case "FIELD":
@@ -198,7 +226,7 @@
                 while (named === "") named = this.line();
                 const [name, components, count, type] = named.split(/\s+/);
                 const values = this.numbers(components * count, type);
-                if (ofPoints && Number(count) === tuples) mesh.fields.set(name, magnitude(values, Number(components)));
+                if (Number(count) === tuples) (ofPoints ? mesh.fields : mesh.ofCells).set(name, magnitude(values, Number(components)));
               }
               break;
           }
@@ -207,8 +235,45 @@
         // What could be read is drawn.
         if (!mesh.cells.length) throw error;
       }
-      return { points: mesh.points, triangles: surface(mesh.cells), fields: mesh.fields };
+      return meshOf(mesh.points, mesh.cells, mesh.fields, mesh.ofCells);
     }
+  }
+
+  // --- Medit, as Gmsh, TetGen and others write it in text ---
+
+  // Points of a cell by keyword, and the number that VTK has for it; the last number of each line is a reference.
+  const MEDIT = { Triangles: [3, 5], Quadrilaterals: [4, 9], Tetrahedra: [4, 10], Hexahedra: [8, 12], Prisms: [6, 13], Pyramids: [5, 14] };
+
+  function readMedit(bytes) {
+    const reader = new LegacyReader(bytes);
+    const next = () => {
+      let word = reader.word();
+      while (word.startsWith("#")) { reader.line(); word = reader.word(); }
+      return word;
+    };
+    const cells = [];
+    const references = [];
+    let points = new Float32Array(0);
+    let dimension = 3;
+    for (let word = next(); word; word = next()) {
+      if (word === "Dimension") dimension = Number(next());
+      if (word !== "Vertices" && !(word in MEDIT)) continue;
+      const [length, type] = MEDIT[word] ?? [dimension];
+      const count = Number(next());
+      if (!(count * (length + 1) <= bytes.length - reader.at)) throw new Error("the file is cut short");
+      if (!type) points = new Float32Array(3 * count);
+      for (let line = 0; line < count; line++) {
+        const numbers = Array.from({ length }, () => Number(next()));
+        const reference = Number(next());
+        if (type) {
+          cells.push({ type, points: numbers.map((number) => number - 1) });
+          references.push(reference);
+        } else {
+          points.set(numbers, 3 * line);
+        }
+      }
+    }
+    return meshOf(points, cells, new Map(), new Map([["reference", references]]));
   }
 
   // --- VTK's XML ---
@@ -288,22 +353,24 @@
       return values instanceof BigInt64Array || values instanceof BigUint64Array ? Array.from(values, Number) : values;
     }
 
-    const all = { points: [], triangles: [], fields: new Map() };
     const piece = file.querySelector("Piece");
     if (!piece) throw new Error("there is no mesh in it");
     const child = (name) => Array.from(piece.children).find((it) => it.tagName === name);
     const named = (parent, name) => Array.from(parent?.children ?? []).find((it) => it.getAttribute("Name") === name);
-    all.points = Float32Array.from(await numbers(child("Points")?.querySelector("DataArray")));
+    const points = Float32Array.from(await numbers(child("Points")?.querySelector("DataArray")));
     const cells = child("Cells") ?? child("Polys");
     const types = named(cells, "types");
     const found = cellsOf(await numbers(named(cells, "connectivity")), await numbers(named(cells, "offsets")),
       types ? await numbers(types) : null);
-    all.triangles = surface(found);
-    for (const array of child("PointData")?.querySelectorAll("DataArray") ?? []) {
-      const components = Number(array.getAttribute("NumberOfComponents") ?? 1) || 1;
-      all.fields.set(array.getAttribute("Name") ?? "values", magnitude(await numbers(array), components));
-    }
-    return all;
+    const fields = async (data) => {
+      const all = new Map();
+      for (const array of data?.querySelectorAll("DataArray") ?? []) {
+        const components = Number(array.getAttribute("NumberOfComponents") ?? 1) || 1;
+        all.set(array.getAttribute("Name") ?? "values", magnitude(await numbers(array), components));
+      }
+      return all;
+    };
+    return meshOf(points, found, await fields(child("PointData")), await fields(child("CellData")));
   }
 
   // --- drawing ---
@@ -468,7 +535,7 @@
 
   // --- the page ---
 
-  const READERS = { stl: readStl, vtu: readVtu, vtk: (bytes) => new LegacyReader(bytes).read() };
+  const READERS = { stl: readStl, vtu: readVtu, medit: readMedit, vtk: (bytes) => new LegacyReader(bytes).read() };
   const shown = (number) => String(Number(number.toPrecision(4)));
 
   async function show(figure) {
@@ -480,7 +547,7 @@
       const mesh = await READERS[figure.dataset.format](new Uint8Array(await answer.arrayBuffer()));
       if (!mesh.triangles.length) throw new Error("it has no surface");
       const drawing = new Drawing(figure.querySelector("canvas"), mesh);
-      const about = `${(mesh.points.length / 3).toLocaleString("en")} points, ${(mesh.triangles.length / 3).toLocaleString("en")} triangles of its surface.`;
+      const about = `${mesh.count.toLocaleString("en")} points, ${(mesh.triangles.length / 3).toLocaleString("en")} triangles of its surface.`;
       const tell = (name) => {
         drawing.colour(name);
         const range = drawing.range;

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use fishplate_contract::Principal;
+use fishplate_contract::{Fault, Principal};
 use hyper::StatusCode;
 use hyper::header;
 use hyper::http::request::Parts;
@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::escaped;
 use crate::host::{Host, PublicAddress};
 use crate::http::{HttpBody, HttpResponse, reply_with};
+use crate::status::retry_after;
 
 /// What a page may load and where it may send: nothing but this server's own, no script or style within it
 /// (Content Security Policy Level 3).
@@ -40,11 +41,13 @@ static FILES: &[StaticFile] = &[
         media_type: "text/css; charset=utf-8",
         bytes: include_bytes!("style.css"),
     },
+    StaticFile { name: "directory.js", media_type: SCRIPT, bytes: include_bytes!("directory.js") },
     StaticFile { name: "domain.js", media_type: SCRIPT, bytes: include_bytes!("domain.js") },
     StaticFile { name: "example.js", media_type: SCRIPT, bytes: include_bytes!("example.js") },
     StaticFile { name: "form.js", media_type: SCRIPT, bytes: include_bytes!("form.js") },
     StaticFile { name: "job.js", media_type: SCRIPT, bytes: include_bytes!("job.js") },
     StaticFile { name: "mesh.js", media_type: SCRIPT, bytes: include_bytes!("mesh.js") },
+    StaticFile { name: "upload.js", media_type: SCRIPT, bytes: include_bytes!("upload.js") },
 ];
 
 /// Of each, what tells it from the same file of another version.
@@ -162,6 +165,15 @@ pub(crate) fn reply(status: u16, html: String) -> HttpResponse {
         (header::REFERRER_POLICY, "same-origin"),
     ];
     reply_with(status, &fields, HttpBody::bytes(html))
+}
+
+/// A page that tells of a fault, with the status that programs get, and when it is worth trying again.
+pub(crate) fn of_fault(status: u16, fault: &Fault, html: String) -> HttpResponse {
+    let mut reply = reply(status, html);
+    if let Some(seconds) = retry_after(fault) {
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    reply
 }
 
 /// Leads a browser to another page (RFC 9110, section 15.4.4).

@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::services::HostServices;
+use crate::audit::CALLER;
 use crate::faces::whole_body;
 use crate::host::Host;
 use crate::http::body::Incoming;
@@ -47,7 +48,11 @@ where
     let mut reply = match read(host, &asked, &mut body, &mut memory).await {
         Ok(message) => {
             let held = (message.len() as u64).saturating_mul(2);
-            let services = HostServices { host: Arc::clone(host), caller: caller.clone() };
+            let services = HostServices {
+                host: Arc::clone(host),
+                caller: caller.clone(),
+                address: CALLER.try_with(|address| *address).ok(),
+            };
             let handler = Handler::new(Arc::new(services), None, settings(host));
             let request = Request::from_parts(asked, message);
             let mut answering = Box::pin(transport::respond(handler, request));

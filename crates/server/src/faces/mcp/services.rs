@@ -1,5 +1,6 @@
 //! The services of which a caller may know, called in the caller's name.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use fishplate_contract::{Principal, Verb};
@@ -11,6 +12,8 @@ use crate::host::{Host, ServiceEntry};
 pub(super) struct HostServices {
     pub(super) host: Arc<Host>,
     pub(super) caller: Principal,
+    /// From where the caller calls: tools are called in tasks of their own, which know nothing of the request.
+    pub(super) address: Option<IpAddr>,
 }
 
 impl HostServices {
@@ -37,6 +40,7 @@ impl Services for HostServices {
     fn service(&self, name: &str) -> Option<ServiceTools> {
         let entry = self.known().find(|entry| entry.service().name == name)?;
         let caller = LocalCaller::new(&self.host, name, self.caller.clone()).ok()?;
+        let caller = caller.with_address(self.address);
         let service = entry.service();
         Some(ServiceTools {
             title: service.title.clone(),

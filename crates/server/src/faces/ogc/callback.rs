@@ -36,13 +36,13 @@ use crate::memory::MemoryReservation;
 /// How often it is looked for what other processes have left: what happens here wakes us.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How many are told at once.
+/// How many are told at once; of one owner `owner_callbacks`.
 const TOLD_AT_ONCE: usize = 32;
 
-/// How long it is left alone to tell what could not be told.
 /// One try takes so long at most: nobody's subscriber keeps others' from being told.
 const TRY: Duration = Duration::from_secs(60);
 
+/// How long it is left alone to tell what could not be told.
 const SHORTEST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
@@ -121,7 +121,8 @@ pub async fn tell_subscribers(current: Arc<CurrentHost>) {
         let host = current.get();
         let room = TOLD_AT_ONCE.saturating_sub(telling.len());
         if room > 0 && host.place() != PublicAddress::At {
-            match host.engine.claim_notices(names(&host), room).await {
+            let of_owner = host.settings.owner_callbacks;
+            match host.engine.claim_notices(names(&host), room, of_owner).await {
                 Ok(claimed) => claimed.into_iter().for_each(|due| {
                     let host = Arc::clone(&host);
                     telling.spawn(async move { tell(&host, &due).await });

@@ -46,17 +46,27 @@ where
     let answered = answered(host, resource, asked, &mut body, caller).await;
     let mut reply = answered.unwrap_or_else(|fault| {
         tracing::debug!(%fault, path = "ogc", "refused");
-        if query::wants_page(asked) || query::prefers_page(&asked.headers) {
-            let page = html::refused(host, Some(caller), &fault);
-            page::reply(status(Protocol::Ogc, fault.code), page)
-        } else {
-            problem::reply(&fault)
-        }
+        refused(host, asked, caller, status(Protocol::Ogc, fault.code), &fault)
     });
     problem::negotiate(&mut reply, &asked.headers);
     reply.headers_mut().append(header::VARY, HeaderValue::from_static("accept"));
     body.drain_before(&mut reply).await;
     reply
+}
+
+/// The answer that tells of a fault: a page for people, else a problem.
+fn refused(
+    host: &Host,
+    asked: &Parts,
+    caller: &Principal,
+    status: u16,
+    fault: &Fault,
+) -> HttpResponse {
+    if query::wants_page(asked) || query::prefers_page(&asked.headers) {
+        let page = html::refused(host, Some(caller), fault);
+        return page::of_fault(status, fault, page);
+    }
+    problem::reply_as(status, fault)
 }
 
 async fn answered<B>(
@@ -85,14 +95,14 @@ where
             Ok(page::see(local(host, &address(host, "/jobs"))))
         }
         OgcResource::Execution(_) | OgcResource::Kill(_) | OgcResource::Remove(_) => {
-            Ok(not_allowed("POST"))
+            Ok(not_allowed(host, asked, caller, "POST"))
         }
         OgcResource::Job(_) if asked.method == Method::DELETE => {
             Box::pin(resource_of(host, resource, asked, caller)).await
         }
         _ if read => Box::pin(resource_of(host, resource, asked, caller)).await,
-        OgcResource::Job(_) => Ok(not_allowed("GET, HEAD, DELETE")),
-        _ => Ok(not_allowed("GET, HEAD")),
+        OgcResource::Job(_) => Ok(not_allowed(host, asked, caller, "GET, HEAD, DELETE")),
+        _ => Ok(not_allowed(host, asked, caller, "GET, HEAD")),
     }
 }
 
@@ -166,7 +176,7 @@ async fn resource_of(
         | OgcResource::Unknown => {
             let what = format!("there is nothing here; {public}/ogc tells what there is");
             let fault = Fault::new(FaultCode::UnknownService, what);
-            return Ok(problem::reply_as(StatusCode::NOT_FOUND, &fault));
+            return Ok(refused(host, asked, caller, 404, &fault));
         }
     };
     Ok(answer_with(StatusCode::OK, document, &links))
@@ -187,10 +197,15 @@ pub(super) fn json_of(status: StatusCode, media_type: &str, document: &Value) ->
     reply_with(status, &fields, HttpBody::bytes(format!("{document}\n")))
 }
 
-fn not_allowed(methods: &'static str) -> HttpResponse {
+fn not_allowed(
+    host: &Host,
+    asked: &Parts,
+    caller: &Principal,
+    methods: &'static str,
+) -> HttpResponse {
     let what = format!("here one can {methods}");
     let fault = Fault::new(FaultCode::NotSupported, what);
-    let mut reply = problem::reply_as(StatusCode::METHOD_NOT_ALLOWED, &fault);
+    let mut reply = refused(host, asked, caller, 405, &fault);
     reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     reply
 }
@@ -235,7 +250,7 @@ async fn job_results(
         if known.iter().all(|parameter| parameter.name != output) {
             let what = format!("the process {} has no output {output}", job.process()?.id());
             let fault = Fault::new(FaultCode::UnexpectedParameter, what);
-            return Ok(problem::reply_as(StatusCode::NOT_FOUND, &fault));
+            return Ok(refused(host, asked, caller, 404, &fault));
         }
         let place = Query::of(asked).read::<usize>("item", "a number of a value, from 0")?;
         let parameter = known.iter().find(|parameter| parameter.name == output);
@@ -280,7 +295,7 @@ async fn log(
         let next = format!("{path}/log?stream={stream}&offset={}", page.next);
         links.push(Link::new(host, &next, "next", "What is written from here on"));
     }
-    if query::accepts(&asked.headers, "text/plain") {
+    if query.get("f") == Some("text") || query::accepts(&asked.headers, "text/plain") {
         let fields = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
         let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::bytes(page.text));
         links::in_header(&mut reply, &links);

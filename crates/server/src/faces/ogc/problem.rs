@@ -1,7 +1,6 @@
 //! Faults as problem details (RFC 9457), of the types that the standard names where it names one.
 
 use fishplate_contract::{Fault, FaultCode};
-use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use serde_json::Map;
 
@@ -30,8 +29,8 @@ pub(crate) fn reply(fault: &Fault) -> HttpResponse {
 }
 
 /// The same with a status of its own.
-pub(super) fn reply_as(status: StatusCode, fault: &Fault) -> HttpResponse {
-    problem::with_status(status.as_u16(), fault, kind(fault.code).as_deref(), Map::new())
+pub(super) fn reply_as(status: u16, fault: &Fault) -> HttpResponse {
+    problem::with_status(status, fault, kind(fault.code).as_deref(), Map::new())
 }
 
 /// Who accepts JSON, but neither problems nor everything, gets a problem as JSON (RFC 9110, section 12.5.1).

@@ -52,7 +52,7 @@ where
             let operation = process.call.operation.as_str();
             let filled = Filled { operation, given: Some(&given), fault: Some(&fault) };
             let page = html::service(host, caller, process.entry, filled);
-            Ok(page::reply(status(Protocol::Ogc, fault.code), page))
+            Ok(page::of_fault(status(Protocol::Ogc, fault.code), &fault, page))
         }
         answered => answered,
     }

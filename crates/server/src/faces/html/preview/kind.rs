@@ -122,6 +122,9 @@ fn mesh(told: &str, extension: &str, head: &[u8]) -> Option<&'static str> {
             .any(|name| head.windows(name.len()).any(|it| it == *name))
             .then_some("vtk");
     }
+    if head.trim_ascii_start().starts_with(b"MeshVersionFormatted") {
+        return (!head.contains(&0)).then_some("medit");
+    }
     if has(b"<VTKFile") {
         return (has(b"UnstructuredGrid") || has(b"PolyData")).then_some("vtu");
     }
@@ -164,6 +167,13 @@ mod tests {
             ("", "a.TSV", b"a\tb\n", FileKind::Table(b'\t')),
             ("", "a", vtk, FileKind::Mesh("vtk")),
             ("", "a.xml", vtu, FileKind::Mesh("vtu")),
+            (
+                "text/plain",
+                "a.mesh",
+                b" MeshVersionFormatted 2\n\nDimension 3\n",
+                FileKind::Mesh("medit"),
+            ),
+            ("", "a.mesh", b"MeshVersionFormatted\0", FileKind::Other),
             ("model/stl", "a", &[b'x'; 84], FileKind::Mesh("stl")),
             ("", "a.csv", b"\0\x01\x02", FileKind::Other),
             ("", "a", b"", FileKind::Text),
