@@ -55,11 +55,10 @@ impl Drop for Transfer {
         if self.came + self.went == 0 {
             return;
         }
-        let what = (DATA, self.operation);
-        let record =
-            UsageRecord::without_job(&self.owner, what, self.begun.elapsed(), SystemClock.now());
+        let (owner, what) = (self.owner.clone(), (DATA, self.operation));
+        let (took, now) = (self.begun.elapsed(), SystemClock.now());
+        let record = UsageRecord::without_job(owner, what, self.state, took, now);
         lock(&self.data.transfers).add(UsageRecord {
-            state: self.state.name().to_owned(),
             bytes_in: self.came,
             bytes_out: self.went,
             ..record

@@ -107,10 +107,22 @@ impl MessageMemory {
         turn: Option<&Arc<Semaphore>>,
     ) -> Result<(), Fault> {
         reserved.shrink(bytes);
-        let missing = self.missing(reserved, bytes);
-        if missing == 0 {
-            return Ok(());
+        match self.missing(reserved, bytes) {
+            0 => Ok(()),
+            // On the heap: who has enough must not carry the room of who waits.
+            missing => Box::pin(self.wait_for(missing, reserved, bytes, retry_budget, turn)).await,
         }
+    }
+
+    /// Waits for so many units, or for its turn.
+    async fn wait_for(
+        &self,
+        missing: u32,
+        reserved: &mut MemoryReservation,
+        bytes: u64,
+        retry_budget: Duration,
+        turn: Option<&Arc<Semaphore>>,
+    ) -> Result<(), Fault> {
         let more = Arc::clone(&self.units).acquire_many_owned(missing);
         let turn = async {
             match turn {

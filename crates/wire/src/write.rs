@@ -94,8 +94,9 @@ pub fn write_reply(
     outputs: &[Argument],
     job: Option<SubmittedJob>,
 ) -> Envelope {
-    let wrapper = &format!("{}Response", definition.name);
-    let headers = table::answer(form, &HeaderReply::Results { namespace, wrapper, outputs, job });
+    let wrapper = [definition.name.as_str(), "Response"].concat();
+    let headers =
+        table::answer(form, &HeaderReply::Results { namespace, wrapper: &wrapper, outputs, job });
     let children = children(namespace, outputs, form.arrays.unwrap_or_default());
     let name = QName::new(namespace, wrapper);
     Envelope { version: form.version, headers, body: Body::Wrapper { name, children } }

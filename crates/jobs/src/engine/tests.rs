@@ -509,8 +509,9 @@ fn gated() -> (Arc<GatedStore>, Fixture) {
 async fn the_last_write_of_what_was_used_waits_for_those_under_way() {
     let (store, fixture) = gated();
     let engine = fixture.engine();
-    let (nobody, service) = (Principal::anonymous(), ("data", "upload"));
-    engine.account(UsageRecord::without_job(&nobody, service, Duration::ZERO, Timestamp(1)));
+    let (nobody, what) = (Principal::anonymous(), ("data", "upload"));
+    let (state, took) = (JobState::Done, Duration::ZERO);
+    engine.account(UsageRecord::without_job(nobody, what, state, took, Timestamp(1)));
     let closed = store.gate.lock().await;
     let mut first = Box::pin(engine.write_usage());
     assert!(is_pending(&mut first).await);

@@ -1,9 +1,11 @@
 //! What was used: a record for each job and transfer, kept beyond it.
 
-use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-use fishplate_contract::{JobId, Principal, Timestamp};
+use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::NewJob;
 use crate::completion::Completion;
@@ -69,8 +71,9 @@ impl UsageRecord {
 
     /// That of something that took no job, from then to now.
     pub fn without_job(
-        owner: &Principal,
-        (service, operation): (&str, &str),
+        owner: Principal,
+        (service, operation): (impl Into<String>, impl Into<String>),
+        state: JobState,
         took: Duration,
         ended: Timestamp,
     ) -> Self {
@@ -78,14 +81,14 @@ impl UsageRecord {
         let begun = Timestamp(ended.0.saturating_sub_unsigned(wall));
         Self {
             job: None,
-            owner: owner.clone(),
-            service: service.to_owned(),
-            operation: operation.to_owned(),
+            owner,
+            service: service.into(),
+            operation: operation.into(),
             count: 1,
             submitted: begun,
             started: Some(begun),
             ended,
-            state: "done".to_owned(),
+            state: state.name().to_owned(),
             cpu_seconds: 0.0,
             wall,
             max_memory: 0,
@@ -117,9 +120,13 @@ impl UsageRecord {
 
     /// Whether both belong to one sum.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
-        let key =
-            |it: &Self| (it.day(), it.owner.clone(), it.service.clone(), it.operation.clone());
-        key(self) == key(other) && self.state == other.state
+        self.sum_key() == other.sum_key()
+    }
+
+    /// What those of a sum have in common: the day; owner, service, operation and state.
+    fn sum_key(&self) -> (Timestamp, [&str; 4]) {
+        let owner = self.owner.as_str();
+        (self.day(), [owner, &self.service, &self.operation, &self.state])
     }
 }
 
@@ -130,40 +137,39 @@ const MOST_SUMS: usize = 100_000;
 /// things take no more room than one.
 #[derive(Debug, Default)]
 pub struct UsageAccumulator {
-    sums: BTreeMap<SumKey, UsageRecord>,
+    /// Found by their [`UsageRecord::sum_key`].
+    sums: HashTable<UsageRecord>,
+    hasher: RandomState,
     dropped: u64,
 }
-
-/// The day, and the name of owner, service, operation and state.
-type SumKey = (Timestamp, [String; 4]);
 
 impl UsageAccumulator {
     /// Adds a record. It is counted as dropped if there is no room for one more sum.
     pub fn add(&mut self, record: UsageRecord) {
-        let owner = record.owner.as_str().to_owned();
-        let names = [owner, record.service.clone(), record.operation.clone(), record.state.clone()];
-        let (key, room) = ((record.day(), names), self.sums.len() < MOST_SUMS);
-        match self.sums.get_mut(&key) {
-            Some(sum) => {
+        let (hash, room) =
+            (|it: &UsageRecord| self.hasher.hash_one(it.sum_key()), self.sums.len() < MOST_SUMS);
+        match self.sums.entry(hash(&record), |sum| sum.is_alike(&record), hash) {
+            Entry::Occupied(mut sum) => {
+                let sum = sum.get_mut();
                 sum.add(&record);
                 sum.submitted = sum.submitted.min(record.submitted);
                 sum.started = sum.started.min(record.started);
                 sum.ended = sum.ended.max(record.ended);
             }
-            None if room => drop(self.sums.insert(key, record)),
-            None => self.dropped += record.count,
+            Entry::Vacant(place) if room => drop(place.insert(record)),
+            Entry::Vacant(_) => self.dropped += record.count,
         }
     }
 
     /// Adds all of another one.
     pub fn merge(&mut self, other: Self) {
         self.dropped += other.dropped;
-        other.sums.into_values().for_each(|record| self.add(record));
+        other.sums.into_iter().for_each(|record| self.add(record));
     }
 
-    /// The sums, of which nothing is left here.
+    /// The sums, in no order, of which nothing is left here.
     pub fn take(&mut self) -> Vec<UsageRecord> {
-        std::mem::take(&mut self.sums).into_values().collect()
+        std::mem::take(&mut self.sums).into_iter().collect()
     }
 
     /// How many jobs and transfers were dropped so far.
@@ -219,8 +225,9 @@ mod tests {
         let transfer = |owner: &str, at| UsageRecord {
             bytes_out: 10,
             ..UsageRecord::without_job(
-                &Principal::named(owner),
+                Principal::named(owner),
                 ("data", "read"),
+                JobState::Done,
                 Duration::from_millis(2),
                 Timestamp(at),
             )
@@ -233,9 +240,10 @@ mod tests {
         let told = |it: &UsageRecord| {
             (it.owner.as_str().to_owned(), it.count, it.submitted.0, it.ended.0, it.bytes_out)
         };
-        let sums: Vec<_> = gathered.take().iter().map(told).collect();
+        let mut sums: Vec<_> = gathered.take().iter().map(told).collect();
+        sums.sort();
         let sum = |owner: &str, count, from, to| (owner.to_owned(), count, from, to, count * 10);
-        assert_eq!(sums, [sum("ada", 3, 3, 9), sum("bob", 1, 4, 6), sum("ada", 1, DAY - 2, DAY)]);
+        assert_eq!(sums, [sum("ada", 1, DAY - 2, DAY), sum("ada", 3, 3, 9), sum("bob", 1, 4, 6)]);
         assert_eq!(gathered.take(), []);
         for number in 0..MOST_SUMS + 7 {
             gathered.add(transfer(&number.to_string(), 1));

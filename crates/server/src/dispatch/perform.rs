@@ -72,11 +72,9 @@ async fn answer(
     let (Verb::Call | Verb::Spawn | Verb::Init) = definition.verb else {
         let given = Scalars::accept(&definition.signature, arguments)?;
         if definition.verb == Verb::Results {
-            let job = job_id(given.text("job").unwrap_or_default())?;
-            let end = host.engine.completion(&principal, name, &definition.operation, job).await?;
-            hold(host, &end, memory).await?;
-            let outputs = hand_out(host, &principal, job, &end, &options.outputs).await?;
-            return Ok(Reply::from(outputs));
+            let asked = (name, definition.operation.as_str(), &given);
+            let outputs = results(host, asked, &principal, &options.outputs, memory);
+            return Box::pin(outputs).await.map(Reply::from);
         }
         let about = JobScope { engine: &host.engine, service: name, owner: &principal };
         return Box::pin(about.perform(definition.verb, &given)).await;
@@ -182,6 +180,20 @@ async fn call_with_key(
     let outputs = hand_out(host, &owner, job, &end, &[]).await?;
     let results = Results { outputs, job: Some(submitted) };
     Ok(Reply::Results { results, ephemeral: None })
+}
+
+/// `results`: of a service, its operation and what was given.
+async fn results(
+    host: &Host,
+    (service, operation, given): (&str, &str, &Scalars),
+    owner: &Principal,
+    chosen: &[OutputChoice],
+    memory: &mut MemoryReservation,
+) -> Outcome {
+    let job = job_id(given.text("job").unwrap_or_default())?;
+    let end = host.engine.completion(owner, service, operation, job).await?;
+    hold(host, &end, memory).await?;
+    hand_out(host, owner, job, &end, chosen).await
 }
 
 /// The outputs of a job that is kept. What goes of them again is a transfer; the job's own record counts the first time.

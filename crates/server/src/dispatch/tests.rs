@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, CallOptions, DataRef, Fault, FaultCode, OutputChoice, OutputForm, Payload, Principal,
-    SystemClock, Timestamp, Value, Verb,
+    Argument, CallOptions, DataRef, Fault, FaultCode, JobState, OutputChoice, OutputForm, Payload,
+    Principal, SystemClock, Timestamp, Value, Verb,
 };
 use fishplate_jobs::descriptor::{self, SourceText};
 use fishplate_jobs::engine::{self, Engine};
@@ -532,8 +532,9 @@ async fn what_was_used_is_written_when_the_web_server_hangs_up() {
     let data = tempfile::tempdir().unwrap();
     let store = Arc::new(MemoryStore::default());
     let host = Arc::new(host_on(Arc::clone(&store) as _, data.path(), Refusing::default()));
-    let (ada, service) = (Principal::named("ada"), ("data", "upload"));
-    let used = UsageRecord::without_job(&ada, service, Duration::ZERO, Timestamp(1));
+    let (ada, what) = (Principal::named("ada"), ("data", "upload"));
+    let took = Duration::ZERO;
+    let used = UsageRecord::without_job(ada, what, JobState::Done, took, Timestamp(1));
     host.engine.account(used.clone());
     let variables = [
         ("GATEWAY_INTERFACE", "CGI/1.1"),

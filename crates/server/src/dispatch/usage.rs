@@ -138,11 +138,11 @@ impl Drop for CallRecord {
     fn drop(&mut self) {
         let used = std::mem::take(self.used.get_mut().unwrap_or_else(PoisonError::into_inner));
         let (Some(engine), Some(begun)) = (&self.engine, used.begun) else { return };
-        let what = (self.service.as_str(), self.operation.as_str());
-        let record =
-            UsageRecord::without_job(&self.owner, what, begun.elapsed(), SystemClock.now());
+        let what = (std::mem::take(&mut self.service), std::mem::take(&mut self.operation));
+        let state = used.state.unwrap_or(JobState::Killed);
+        let (took, now) = (begun.elapsed(), SystemClock.now());
+        let record = UsageRecord::without_job(self.owner.clone(), what, state, took, now);
         engine.account(UsageRecord {
-            state: used.state.unwrap_or(JobState::Killed).name().to_owned(),
             cpu_seconds: used.cpu.as_secs_f64(),
             bytes_in: used.bytes_in,
             bytes_out: used.bytes_out,

@@ -12,7 +12,7 @@ use hyper::body::Incoming as HyperBody;
 use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{SockRef, TcpKeepalive};
@@ -28,10 +28,7 @@ use super::relay;
 use super::reply::HttpResponse;
 use super::repoll::repolled;
 use super::respond;
-use super::route::{
-    denied, is_message, is_open, is_open_description, is_passage, is_switch, not_for_us, probe,
-    service_of,
-};
+use super::route::{below, denied, is_open, is_passage, is_switch, not_for_us, probe, service_of};
 use super::sender::Sender;
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
@@ -287,7 +284,8 @@ async fn answer(
 ) -> HttpResponse {
     let host = &served.current.get();
     let admitted = served.current.admit();
-    if let Some(told) = probe(host, &request, &admitted) {
+    let name = below(host, request.uri().path());
+    if let Some(told) = probe(name, &admitted) {
         return told;
     }
     let listener = &served.listener;
@@ -297,7 +295,8 @@ async fn answer(
     if let Err(refusal) = filter.check(&request) {
         return not_for_us(host, &refusal);
     }
-    if is_passage(host, &request) {
+    let is_of_service = host.service(name).is_some();
+    if !is_of_service && is_passage(name) {
         // Ranks go on while their server stops, and reach each other as long as they can. A request that passes alone is
         // waited for.
         if is_switch(&request) {
@@ -312,13 +311,17 @@ async fn answer(
     let headers = request.headers();
     let client = client_address(headers, peer, &host.settings.proxies);
     // Other servers fetch data here, and nobody knows them.
-    if is_open(host, &request) {
+    if !is_of_service && is_open(name, &request) {
         return CALLER.scope(client, respond(host, request, Principal::anonymous())).await;
     }
     let head = RequestHead { headers, peer, client, security: None };
-    let message_tells = host.authenticators.read_envelopes() && is_message(host, &request);
-    let is_open = is_open_description(host, &request);
-    match host.identify(head, service_of(host, &request), message_tells || is_open).await {
+    let service = if is_of_service { name } else { service_of(name) };
+    let method = request.method();
+    let message_tells =
+        is_of_service && method == Method::POST && host.authenticators.read_envelopes();
+    let read = matches!(*method, Method::GET | Method::HEAD);
+    let is_open = is_of_service && read && host.settings.open_descriptions;
+    match host.identify(head, service, message_tells || is_open).await {
         Ok(principal) => {
             let principal = principal.or_else(|| is_open.then(Principal::anonymous));
             let sender = Sender::new(principal, head);

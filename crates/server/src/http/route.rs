@@ -61,7 +61,41 @@ where
             }
         };
     };
-    let query = parts.uri.query().unwrap_or("");
+    // Most requests are calls; no service is called as something else is (`RESERVED_NAMES`).
+    if let Some(entry) = host.service(name) {
+        let (principal, service) = (&principal, name);
+        let access = Access { principal, service, operation: "", action: Action::Describe };
+        if let Err(fault) = host.authorise(&access) {
+            return denied(host, &parts, &body, &fault);
+        }
+        return match parts.method {
+            Method::POST => {
+                let body = Incoming::new(body, &host.settings);
+                post(host, entry, &parts, body, sender).await
+            }
+            Method::GET | Method::HEAD => {
+                let query = parts.uri.query().unwrap_or("");
+                Box::pin(describe(host, entry, query, principal)).await
+            }
+            _ => not_allowed("GET to read and POST to call", "GET, HEAD, POST"),
+        };
+    }
+    // On the heap: a call must not carry the room of what is asked for otherwise.
+    Box::pin(elsewhere(host, parts, body, &principal)).await
+}
+
+/// Answers a request for what is no service.
+async fn elsewhere<B>(
+    host: &Arc<Host>,
+    parts: Parts,
+    body: B,
+    principal: &Principal,
+) -> HttpResponse
+where
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Display,
+{
+    let name = below(host, parts.uri.path());
     let read = matches!(parts.method, Method::GET | Method::HEAD);
     if let Some(file) = StaticFile::of(name) {
         return if read { file.reply(&parts) } else { not_allowed("GET to read", "GET, HEAD") };
@@ -69,20 +103,20 @@ where
     let ogc = OgcResource::of(name);
     // Lists have what the caller may know of, tools too, and one's quota and jobs are one's own.
     let is_own = matches!(name, "" | QUOTA | MCP) || ogc.is_some_and(|it| it.service().is_none());
-    if !is_own && let Err(fault) = host.authorise(&access(host, name, &parts, &principal)) {
+    if !is_own && let Err(fault) = host.authorise(&access(name, &parts, principal)) {
         return denied(host, &parts, &body, &fault);
     }
     if let Some(resource) = ogc {
         let body = Incoming::new(body, &host.settings);
-        return Box::pin(ogc::answer(host, resource, &parts, body, &principal)).await;
+        return Box::pin(ogc::answer(host, resource, &parts, body, principal)).await;
     }
     if name == MCP {
         let body = Incoming::new(body, &host.settings);
-        return Box::pin(mcp::answer(host, parts, body, &principal)).await;
+        return Box::pin(mcp::answer(host, parts, body, principal)).await;
     }
     if let Some(place) = data::DataResource::of(name) {
         let mut body = Incoming::new(body, &host.settings);
-        return Box::pin(data::answer(host, place, &parts, &mut body, &principal)).await;
+        return Box::pin(data::answer(host, place, &parts, &mut body, principal)).await;
     }
     if let Some(rank) = gateway::RankAddress::of(name) {
         return match Box::pin(gateway::admit(host, rank, &parts.headers)).await {
@@ -110,32 +144,23 @@ where
         };
     }
     if let Some(asked) = DomainResource::of(name) {
-        return Box::pin(domain_page(host, asked, &parts.method, &principal)).await;
+        return Box::pin(domain_page(host, asked, &parts.method, principal)).await;
     }
-    match (name, host.service(name)) {
-        ("", _) if read => index(host, &parts.headers, &principal),
-        (METRICS, None) if read => text(
+    match name {
+        "" if read => index(host, &parts.headers, principal),
+        METRICS if read => text(
             200,
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             host.metrics().await,
         ),
-        (QUOTA, None) if read => own_quota(host, &principal).await,
-        (_, Some(entry)) if read => Box::pin(describe(host, entry, query, &principal)).await,
-        (_, Some(entry)) if parts.method == Method::POST => {
-            let body = Incoming::new(body, &host.settings);
-            post(host, entry, &parts, body, sender).await
-        }
-        ("" | METRICS | QUOTA, _) | (_, Some(_)) => {
-            not_allowed("GET to read and POST to call", "GET, HEAD, POST")
-        }
-        (name, None) if parts.method == Method::POST => {
-            unknown_service(host, name, &parts, &principal)
-        }
-        (name, None) if read => {
+        QUOTA if read => own_quota(host, principal).await,
+        "" | METRICS | QUOTA => not_allowed("GET to read and POST to call", "GET, HEAD, POST"),
+        name if parts.method == Method::POST => unknown_service(host, name, &parts, principal),
+        name if read => {
             let status = status(Protocol::Http, FaultCode::UnknownService);
-            page::reply(status, html::not_found(host, &principal, name))
+            page::reply(status, html::not_found(host, principal, name))
         }
-        (_, None) => {
+        _ => {
             let what = format!("there is nothing here; data goes to {}/data/\n", host.data.origin);
             text(404, PLAIN, what)
         }
@@ -149,13 +174,8 @@ const HEALTH: &str = "healthz";
 const READINESS: &str = "readyz";
 
 /// The answer to who asks how the server is, whoever that is and whatever name he has for it.
-pub(super) fn probe<B>(
-    host: &Host,
-    request: &Request<B>,
-    admitted: &Result<(), Fault>,
-) -> Option<HttpResponse> {
-    let path = below(host, request.uri().path());
-    match (path, admitted) {
+pub(super) fn probe(name: &str, admitted: &Result<(), Fault>) -> Option<HttpResponse> {
+    match (name, admitted) {
         (HEALTH, _) => Some(text(200, PLAIN, "the server works\n".to_owned())),
         (READINESS, Ok(())) => Some(text(200, PLAIN, "calls are taken\n".to_owned())),
         (READINESS, Err(fault)) => {
@@ -168,7 +188,7 @@ pub(super) fn probe<B>(
 }
 
 /// A path below the public URL, without slashes at its ends.
-fn below<'p>(host: &Host, path: &'p str) -> &'p str {
+pub(super) fn below<'p>(host: &Host, path: &'p str) -> &'p str {
     let below = path.strip_prefix(host.public_path());
     let path = below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path);
     path.trim_matches('/')
@@ -176,7 +196,7 @@ fn below<'p>(host: &Host, path: &'p str) -> &'p str {
 
 /// What a request to this address is, before it is read. Who may not know of a service is told the same whether it is
 /// there or not; which verb is asked for, dispatch knows.
-fn access<'a>(host: &Host, name: &'a str, asked: &Parts, principal: &'a Principal) -> Access<'a> {
+fn access<'a>(name: &'a str, asked: &Parts, principal: &'a Principal) -> Access<'a> {
     let site = sites::SiteAddress::of(name);
     if let Some(at) = site.filter(|at| at.is_registration(&asked.method, &asked.headers)) {
         let (service, operation) = (sites::SITES, at.site);
@@ -190,27 +210,26 @@ fn access<'a>(host: &Host, name: &'a str, asked: &Parts, principal: &'a Principa
         None if site.is_some() => (sites::SITES, Action::Pass),
         None if gateway::RankAddress::of(name).is_some() => (gateway::DOMAINS, Action::Pass),
         None if DomainResource::of(name).is_some() => return DomainResource::access(principal),
-        None if name == METRICS && host.service(name).is_none() => (METRICS, Action::Read),
+        None if name == METRICS => (METRICS, Action::Read),
         None => (name, Action::Describe),
     };
     Access { principal, service, operation: "", action }
 }
 
-/// Whether a request needs nobody's name: its address is the permission, or it is for what every server has.
-pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
-    let place = data::DataResource::of(below(host, request.uri().path()));
-    let site = sites::SiteAddress::of(below(host, request.uri().path()));
+/// Whether a request for what is no service needs nobody's name: its address is the permission, or it is for what every
+/// server has.
+pub(super) fn is_open<B>(name: &str, request: &Request<B>) -> bool {
+    let site = sites::SiteAddress::of(name);
     let is_registration =
         |at: sites::SiteAddress<'_>| at.is_registration(request.method(), request.headers());
-    place.is_some_and(|place| place.is_open(request.method()))
-        || StaticFile::of(below(host, request.uri().path())).is_some()
-        || is_passage(host, request) && !site.is_some_and(is_registration)
+    data::DataResource::of(name).is_some_and(|place| place.is_open(request.method()))
+        || StaticFile::of(name).is_some()
+        || is_passage(name) && !site.is_some_and(is_registration)
 }
 
-/// Whether a request is one of a rank, a site or its server, or is to be passed on to one.
-pub(super) fn is_passage<B>(host: &Host, request: &Request<B>) -> bool {
-    let path = below(host, request.uri().path());
-    gateway::RankAddress::of(path).is_some() || sites::SiteAddress::of(path).is_some()
+/// Whether a request for what is no service is one of a rank, a site or its server, or is to be passed on to one.
+pub(super) fn is_passage(name: &str) -> bool {
+    gateway::RankAddress::of(name).is_some() || sites::SiteAddress::of(name).is_some()
 }
 
 /// Whether a request is for a connection to somebody else.
@@ -219,27 +238,10 @@ pub(super) fn is_switch<B>(request: &Request<B>) -> bool {
     asks_for(PROTOCOL) || asks_for(sites::SITE_PROTOCOL)
 }
 
-/// Whether a request is a message to a service.
-pub(super) fn is_message<B>(host: &Host, request: &Request<B>) -> bool {
-    request.method() == Method::POST && is_of_service(host, request)
-}
-
-/// Whether a request is for a description that whoever asks may read.
-pub(super) fn is_open_description<B>(host: &Host, request: &Request<B>) -> bool {
-    let read = matches!(*request.method(), Method::GET | Method::HEAD);
-    host.settings.open_descriptions && read && is_of_service(host, request)
-}
-
-fn is_of_service<B>(host: &Host, request: &Request<B>) -> bool {
-    let name = below(host, request.uri().path());
-    data::DataResource::of(name).is_none() && host.service(name).is_some()
-}
-
-/// The service that a request is for, or another first segment of its path.
-pub(super) fn service_of<'r, B>(host: &Host, request: &'r Request<B>) -> &'r str {
-    let path = below(host, request.uri().path());
-    let of_process = OgcResource::of(path).and_then(|resource| resource.service());
-    of_process.or_else(|| path.split('/').next()).unwrap_or_default()
+/// The service that a request for something else is about, or the first segment of its path.
+pub(super) fn service_of(name: &str) -> &str {
+    let of_process = OgcResource::of(name).and_then(|resource| resource.service());
+    of_process.or_else(|| name.split('/').next()).unwrap_or_default()
 }
 
 /// The answer to a request of which it is not known who sent it, or who may not send it, or that is not taken any more:
@@ -300,6 +302,9 @@ pub(crate) fn not_for_us(host: &Host, refusal: &Refusal) -> HttpResponse {
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// What a message in SOAP 1.1 is to do (section 6.1.1).
+const SOAP_ACTION: HeaderName = HeaderName::from_static("soapaction");
 
 async fn describe(
     host: &Host,
@@ -414,7 +419,7 @@ fn head<'h>(asked: &'h Parts, accept: Option<&'h str>) -> MessageHead<'h> {
     let field = |name: HeaderName| asked.headers.get(name).and_then(|value| value.to_str().ok());
     MessageHead {
         content_type: field(header::CONTENT_TYPE).unwrap_or(""),
-        soap_action: field(HeaderName::from_static("soapaction")),
+        soap_action: field(SOAP_ACTION),
         accept,
         query: asked.uri.query(),
     }

@@ -80,7 +80,8 @@ impl Sender {
         if self.principal.is_some() && security.is_none() {
             return Ok(());
         }
-        self.identify(host, service, security.as_ref()).await
+        // On the heap: as a rule the header of HTTP has told, and nobody carries the room of this.
+        Box::pin(self.identify(host, service, security.as_ref())).await
     }
 
     /// The fault of a message that could not be read: who is not known is told that, and nothing else.
@@ -100,7 +101,7 @@ impl Sender {
         if was_asked || self.principal.is_some() {
             return fault;
         }
-        self.identify(host, service, None).await.err().unwrap_or(fault)
+        Box::pin(self.identify(host, service, None)).await.err().unwrap_or(fault)
     }
 
     async fn identify(

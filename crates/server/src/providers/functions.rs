@@ -159,8 +159,9 @@ async fn fetch(host: &Host, entry: &FunctionEntry, call: &mut Call) -> Result<()
     if references::refers(&call.arguments) {
         let given = std::mem::take(&mut call.arguments);
         let (owner, session) = (&call.principal, call.options.session);
-        call.arguments =
-            references::fetched(host, entry.operation(), given, owner, session).await?;
+        let fetched = references::fetched(host, entry.operation(), given, owner, session);
+        // On the heap: a call that refers to nothing must not carry its room.
+        call.arguments = Box::pin(fetched).await?;
     }
     Ok(())
 }
@@ -184,7 +185,8 @@ async fn answer(
     if options.outputs.is_empty() && options.session.is_none() {
         return Ok(outputs);
     }
-    let outputs = references::sent(host, entry.operation(), outputs, &options, &principal).await?;
+    let sent = references::sent(host, entry.operation(), outputs, &options, &principal);
+    let outputs = Box::pin(sent).await?;
     memory.shrink(held_by(&outputs));
     Ok(outputs)
 }

@@ -69,6 +69,9 @@ impl HeaderKind for Options {
         let HeaderReply::Results { outputs, job, .. } = *answer else { return Vec::new() };
         let chosen = || form.headers.iter().any(|header| header.element.name.is(OPTIONS, OUTPUTS));
         let tells = form.data == DataView::Xdescr || chosen();
+        if job.is_none() && !tells {
+            return Vec::new();
+        }
         let existing = job.filter(|job| job.existing).map(|_| block(EXISTING, "true".to_owned()));
         let job = job.map(|job| block(JOB, job.id.to_string()));
         let chosen = tells.then(|| outputs::write_answer(outputs)).flatten();

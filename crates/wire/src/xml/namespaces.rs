@@ -61,6 +61,7 @@ impl Namespaces {
 
     pub(super) fn declare(&mut self, prefix: &str, uri: &str) {
         let start = self.text.len();
+        self.text.reserve(prefix.len() + uri.len());
         self.text.push_str(prefix);
         let prefix_end = self.text.len();
         self.text.push_str(uri);

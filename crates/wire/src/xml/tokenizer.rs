@@ -159,6 +159,10 @@ enum MarkupKind {
     Unclear,
 }
 
+/// What the names of open elements take together, and how many they are, in most messages.
+const NAMES: usize = 128;
+const DEPTH: usize = 8;
+
 /// Longest reference that could be one: `&#x10FFFF;` with room for leading zeros.
 const REFERENCE: usize = 32;
 
@@ -168,8 +172,8 @@ impl StateMachine {
             limits,
             state: State::Text,
             held: String::new(),
-            names: String::new(),
-            open: Vec::new(),
+            names: String::with_capacity(NAMES),
+            open: Vec::with_capacity(DEPTH),
             namespaces: Namespaces::default(),
             position: 0,
             at_start: true,

@@ -92,8 +92,9 @@ pub(super) fn usage_sums(store: &Bed) {
         bytes_in,
         cpu_seconds: 0.25,
         ..UsageRecord::without_job(
-            &ann,
+            ann.clone(),
             ("data", "upload"),
+            JobState::Done,
             Duration::from_millis(3),
             Timestamp(at),
         )
@@ -143,8 +144,9 @@ pub(super) fn owner_usage(store: &Bed) {
     let transfer = UsageRecord {
         bytes_out: 5,
         ..UsageRecord::without_job(
-            &Principal::named("ann"),
+            Principal::named("ann"),
             ("data", "read"),
+            JobState::Done,
             Duration::ZERO,
             Timestamp(day),
         )
