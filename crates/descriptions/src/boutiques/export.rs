@@ -95,16 +95,12 @@ fn input(id: &str, parameter: &Parameter) -> Value {
 }
 
 fn output(id: &str, parameter: &Parameter) -> Value {
-    let pattern = if parameter.repeated { "*" } else { "" };
     let mut output = Map::from_iter([
         ("id".to_owned(), json!(id)),
         ("name".to_owned(), json!(parameter.name)),
-        ("path-template".to_owned(), json!(format!("{}{pattern}", place(parameter)))),
+        ("path-template".to_owned(), json!(place(parameter))),
         ("optional".to_owned(), json!(parameter.optional || parameter.repeated)),
     ]);
-    if parameter.repeated {
-        output.insert("list".to_owned(), json!(true));
-    }
     describe(&mut output, "description", parameter);
     Value::Object(output)
 }

@@ -69,17 +69,11 @@ fn input(parameter: &Parameter) -> Value {
 }
 
 fn output(parameter: &Parameter) -> Value {
-    let place = place(parameter);
-    let place = place.trim_end_matches('/');
-    let (of, glob) = match (parameter.repeated, is_directory(parameter)) {
-        (true, _) => ("File[]", format!("{place}/*")),
-        (false, true) => ("Directory", place.to_owned()),
-        (false, false) if parameter.optional => ("File?", place.to_owned()),
-        (false, false) => ("File", place.to_owned()),
-    };
+    let may_lack = parameter.optional || parameter.repeated;
+    let of = if is_directory(parameter) { "Directory" } else { "File" };
     let mut described = Map::from_iter([
-        ("type".to_owned(), json!(of)),
-        ("outputBinding".to_owned(), json!({ "glob": glob })),
+        ("type".to_owned(), json!(format!("{of}{}", if may_lack { "?" } else { "" }))),
+        ("outputBinding".to_owned(), json!({ "glob": place(parameter).trim_end_matches('/') })),
     ]);
     describe(&mut described, "doc", parameter);
     Value::Object(described)
