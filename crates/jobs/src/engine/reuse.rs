@@ -204,7 +204,7 @@ impl EngineInner {
                     return Equal::Ended(Box::new(end));
                 }
                 Err(error) => {
-                    tracing::debug!(job = %claim.id, equal = %id, %error, "its results can't be taken over")
+                    tracing::debug!(job = %claim.id, equal = %id, %error, "its results can't be taken over");
                 }
             }
         }

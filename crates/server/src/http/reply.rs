@@ -28,7 +28,7 @@ use crate::memory::MemoryReservation;
 const JOINED: u64 = 64 << 10;
 
 /// An answer to a request of HTTP.
-pub type HttpResponse = hyper::Response<HttpBody>;
+pub type HttpResponse = Response<HttpBody>;
 
 /// An answer of this status, whose content is what its type says and nothing else; a field whose value can't be one is left out.
 pub(crate) fn reply_with(

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use fishplate_contract::Verb;
+use fishplate_contract::{Principal, Verb};
 
 use super::quotas::QuotaRule;
 use crate::dispatch::authorise::{Access, Action};
