@@ -77,24 +77,3 @@ fn blocks(guide: &str) -> VecDeque<Block> {
     }
     blocks
 }
-
-/// What stands behind the prompts of a block, each with what it says below. A command goes on where a line ends with `\` or a
-/// quote is open; a block without prompts is one command.
-#[allow(dead_code, reason = "not all crates with guides have prompts in them")]
-pub(crate) fn commands(block: &str) -> Vec<(String, String)> {
-    if !block.starts_with("$ ") {
-        return vec![(block.to_owned(), String::new())];
-    }
-    let mut all: Vec<(String, String)> = Vec::new();
-    for line in block.lines() {
-        let goes_on =
-            |command: &str| command.ends_with("\\\n") || command.matches('\'').count() % 2 == 1;
-        match (line.strip_prefix("$ "), all.last_mut()) {
-            (Some(command), _) => all.push((format!("{command}\n"), String::new())),
-            (None, Some((command, _))) if goes_on(command) => *command += &format!("{line}\n"),
-            (None, Some((_, said))) => *said += &format!("{line}\n"),
-            (None, None) => {}
-        }
-    }
-    all
-}

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::guide::{Guide, commands};
+use crate::guide::Guide;
 use crate::run::User;
 use crate::server::{FISHPLATE, Server};
 use crate::soap::get;
@@ -333,4 +333,24 @@ fn ranks_are_started_as_the_guide_says() {
     let mut lines: Vec<&str> = said.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]);
+}
+
+/// What stands behind the prompts of a block, each with what it says below. A command goes on where a line ends with `\` or a
+/// quote is open; a block without prompts is one command.
+fn commands(block: &str) -> Vec<(String, String)> {
+    if !block.starts_with("$ ") {
+        return vec![(block.to_owned(), String::new())];
+    }
+    let mut all: Vec<(String, String)> = Vec::new();
+    for line in block.lines() {
+        let goes_on =
+            |command: &str| command.ends_with("\\\n") || command.matches('\'').count() % 2 == 1;
+        match (line.strip_prefix("$ "), all.last_mut()) {
+            (Some(command), _) => all.push((format!("{command}\n"), String::new())),
+            (None, Some((command, _))) if goes_on(command) => *command += &format!("{line}\n"),
+            (None, Some((_, said))) => *said += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    all
 }

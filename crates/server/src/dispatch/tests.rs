@@ -24,7 +24,7 @@ use super::perform::perform;
 use super::request::{Reply, Request};
 use crate::assembly;
 use crate::cgi::{self, CgiVariables};
-use crate::domains::NewRank;
+use crate::domains::{NewRank, Presence};
 use crate::host::{Host, PublicAddress};
 use crate::http::respond;
 use crate::memory::MemoryReservation;
@@ -246,12 +246,12 @@ async fn a_domain_whose_ranks_go_on_from_before_stays_its_owners_until_it_is_end
         let text = format!("127.0.0.1:4000 {job} {}\n", only_rank().credential.reveal());
         std::fs::write(path, text).unwrap();
     }
-    let socket = async |rank| {
+    let find = async |rank| {
         let found = host.domains.locate(here, rank).unwrap();
-        found.socket(&host.engine).await.unwrap()
+        found.find(&host.engine).await.unwrap()
     };
-    let at = Some("127.0.0.1:4000".parse().unwrap());
-    assert_eq!((socket(0).await, socket(1).await), (at, None));
+    let at = Presence::At("127.0.0.1:4000".parse().unwrap());
+    assert_eq!((find(0).await, find(1).await), (at, Presence::Absent));
     let refused = ask_domain(&host, here, "reserve", &bob).await.map(drop).unwrap_err();
     assert!(refused.message.contains("no domain"), "{refused}");
     let left = [path(here, 0), path(here, 1), path(gone, 0)].map(|path| path.exists());
@@ -263,7 +263,7 @@ async fn a_domain_whose_ranks_go_on_from_before_stays_its_owners_until_it_is_end
         .enter(&NewRank { rank: 1, ..only_rank() }, &ada, ("program", unknown))
         .await
         .unwrap();
-    assert_eq!((socket(0).await, socket(1).await), (at, None));
+    assert_eq!((find(0).await, find(1).await), (at, Presence::Absent));
     ask_domain(&host, here, "end", &ada).await.unwrap();
     assert!(host.domains.locate(here, 0).is_none());
     assert!(!path(here, 0).exists());
