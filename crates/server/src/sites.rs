@@ -295,7 +295,7 @@ mod tests {
         let _idle = connect(&sites).await;
         assert_eq!(sites.connection("berlin", WAIT).await.unwrap_err().code, FaultCode::QueueFull);
         drop(permit);
-        sites.connection("berlin", WAIT).await.unwrap();
+        drop(sites.connection("berlin", WAIT).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
