@@ -3,7 +3,6 @@
 pub(crate) mod diagnostics;
 pub(crate) mod failure;
 pub(crate) mod json;
-pub(crate) mod log;
 mod pace;
 pub(crate) mod progress;
 pub(crate) mod ranks;

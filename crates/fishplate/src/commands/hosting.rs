@@ -2,7 +2,7 @@
 //! on when a CGI script has answered.
 
 use std::fs;
-use std::io::IsTerminal as _;
+use std::io::{BufWriter, IsTerminal as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ use fishplate_jobs::store::Store;
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_server::assembly::{Backends, StoreCheck};
 use fishplate_server::settings::{DataSettings, Limits};
+use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
 use crate::output::diagnostics::Mistakes;
 use crate::output::failure::UsageError;
-use crate::output::log::{self, LineTime, LogThread};
 
 /// Where state is kept and how much of anything is allowed.
 #[derive(Debug, Clone, Args)]
@@ -174,22 +174,23 @@ fn usage<T>(message: &str) -> anyhow::Result<T> {
 }
 
 impl HostingArgs {
-    /// Starts the log on standard error, as [`mod@log`] writes it. What is given has the rest written when it is dropped.
-    pub(crate) fn start_log(&self) -> anyhow::Result<LogThread> {
+    /// Starts the log on standard error, in a thread of its own: a reader that stalls holds no call. While
+    /// it does, up to 128,000 lines wait and more are dropped. What has come meanwhile is written at once. What is given
+    /// writes the rest when it is dropped.
+    pub(crate) fn start_log(&self) -> anyhow::Result<WorkerGuard> {
         // The SDK of MCP tells of each message that it begins and ends to serve, and what its client can do.
         let quiet = if self.log.contains("rmcp") { "" } else { "rmcp=error," };
         let filter = EnvFilter::try_new(format!("{quiet}{}", self.log))?;
-        let (lines, thread) = log::start(std::io::stderr()).context("the log's thread")?;
+        let (writer, rest) = tracing_appender::non_blocking(BufWriter::new(std::io::stderr()));
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(lines)
-            .with_timer(LineTime)
+            .with_writer(writer)
             .with_ansi(std::io::stderr().is_terminal());
         match self.log_format {
             LogFormat::Text => log.with_target(false).init(),
             LogFormat::Json => log.json().init(),
         }
-        Ok(thread)
+        Ok(rest)
     }
 
     /// The limits, as set.
