@@ -299,14 +299,14 @@ def pipe_killed(found: dict) -> list[str]:
 def quake(found: dict) -> list[str]:
     lines = ["### What QUAKE says of Fishplate", "", under(found, f"{found['load_before']:.1f}"), "",
              "| experiment | verdict | right a second | latency, median and 99 % | refused, 99 % of them within | available to clients "
-             "| back after a failure, median |", "|---|---|---|---|---|---|---|"]
+             "| back after a failure, median | lost, doubled |", "|---|---|---|---|---|---|---|---|"]
     for name in (name for name in dependability.EXPERIMENTS if name in found["experiments"]):
         of = found["experiments"][name]
         for cell in of["cells"]:
             lines.append("| " + " | ".join([
                 " ".join([name, *of["settings"]]), cell["line"], f"{cell['goodput']:.0f}",
                 milliseconds(cell["latency"], "p50", "p99"), milliseconds(cell["refusal"], "p99"),
-                f"{cell['availability_clients'] or 0:.1%}", back(cell["failures"])]) + " |")
+                f"{cell['availability_clients'] or 0:.1%}", back(cell["failures"]), audited(cell["audit"])]) + " |")
     if watching := found.get("watching"):
         lines += ["", f"Watched, the server gives {watching['rate']['median']:.3f} of what it gives alone (in "
                   f"{len(watching['rounds'])} rounds {watching['rate']['least']} to {watching['rate']['most']}), for "
@@ -333,6 +333,10 @@ def milliseconds(quantiles: dict | None, *names: str) -> str:
 def back(failures: list[dict]) -> str:
     times = [failure["to_recover"] for failure in failures if failure.get("to_recover") is not None]
     return f"{statistics.median(times):.1f} s ({len(times)} of {len(failures)})" if times else ""
+
+
+def audited(found: dict | None) -> str:
+    return f"{found['lost']}, {found['doubled']} of {found['answered']:,}" if found else ""
 
 
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
