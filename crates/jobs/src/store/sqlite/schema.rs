@@ -5,7 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-pub(super) const SCHEMA_VERSION: i32 = 10;
+pub(super) const SCHEMA_VERSION: i32 = 11;
+
+/// A store that was just made is of version 1, and each migration leads to the next.
+const _: () = assert!(MIGRATIONS.len() == 10);
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
