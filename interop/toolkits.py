@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import preparation
@@ -57,88 +56,6 @@ class Ogc(Python):
                     "PyYAML==6.0.3")
 
 
-class OpenapiGenerator(Toolkit):
-    """A client that openapi-generator makes of `/ogc/openapi.json`, anew when that changes in more than its address."""
-
-    version = "7.14.0"
-    generator: str
-    options: tuple[str, ...] = ()
-    source: str  # the client's file
-
-    def directory(self, place: Place) -> Path:
-        return place.cache / self.name / place.digest((), self.document(place), HERE / "openapi" / self.source)
-
-    def document(self, place: Place) -> Path:
-        return place.cache / f"{self.name}.json"
-
-    def jar(self, place: Place) -> Path:
-        jar = place.cache / f"openapi-generator-cli-{self.version}.jar"
-        if not jar.exists():
-            say(f"fetching openapi-generator {self.version} (Maven)")
-            run(["mvn", "-B", "-q", "dependency:copy", f"-Dartifact=org.openapitools:openapi-generator-cli:{self.version}",
-                 f"-DoutputDirectory={place.cache}"])
-        return jar
-
-    def prepare(self, place: Place) -> None:
-        url = place.url[self.descriptions[0]].split("?")[0].rsplit("/", 1)[0]
-        with urllib.request.urlopen(f"{url}/ogc/openapi.json", timeout=30) as answer:
-            self.document(place).write_bytes(answer.read())
-        directory = self.directory(place)
-        if (directory / "complete").exists():
-            return
-        shutil.rmtree(directory.parent, ignore_errors=True)
-        directory.mkdir(parents=True)
-        jar = self.jar(place)
-        say(f"making a client (openapi-generator {self.generator})")
-        run(["java", "-XX:TieredStopAtLevel=1", "-jar", str(jar), "generate", "-i", str(self.document(place)), "-g", self.generator,
-             "-o", "processes", "--global-property", "apiDocs=false,modelDocs=false,apiTests=false,modelTests=false", *self.options],
-            directory)
-        self.build(place, directory)
-        (directory / "complete").touch()
-
-    def build(self, place: Place, directory: Path) -> None:
-        """Compiles, if the language wants it."""
-
-
-class OpenapiPython(OpenapiGenerator):
-    generator = "python"
-    options = ("--package-name", "processes")
-    source = "client.py"
-    requirements = ("pydantic==2.14.3", "urllib3==2.8.0", "python-dateutil==4.0.0", "typing-extensions==4.16.0")
-
-    def missing_packages(self) -> list[str]:
-        return super().missing_packages() + preparation.venv_packages()
-
-    def prepare(self, place: Place) -> None:
-        super().prepare(place)
-        self.python(place)
-        self.environment["PYTHONPATH"] = str(self.directory(place) / "processes")
-
-    def python(self, place: Place) -> Path:
-        return preparation.venv(place.cache / f"openapi-pydantic-{self.requirements[0].split('==')[1]}", *self.requirements)
-
-    def command(self, place: Place) -> list[str]:
-        return [str(self.python(place)), str(HERE / "openapi/client.py")]
-
-
-class OpenapiTypescript(OpenapiGenerator):
-    generator = "typescript-axios"
-    options = ("--additional-properties", "useSingleRequestParameter=true")
-    source = "client.ts"
-    packages = ("axios@1.21.1", "typescript@7.0.2", "@types/node@20.9.5")
-
-    def build(self, place: Place, directory: Path) -> None:
-        versions = "-".join(package.rsplit("@", 1)[1] for package in self.packages)
-        modules = preparation.node_modules(place.cache / f"openapi-typescript-{versions}", *self.packages)
-        (directory / "node_modules").symlink_to(modules)
-        shutil.copy(HERE / "openapi/client.ts", directory)
-        run([str(modules / ".bin/tsc"), "--strict", "--target", "es2022", "--module", "node16", "--skipLibCheck",
-             "--types", "node", "--outDir", "compiled", "client.ts"], directory)
-
-    def command(self, place: Place) -> list[str]:
-        return ["node", str(self.directory(place) / "compiled/client.js")]
-
-
 class Descriptions(Python):
     """cwltool and bosh, on what is exported; and what they run as services."""
 
@@ -164,7 +81,7 @@ class Examples(Toolkit):
 
 
 # With the programs of `make demo`.
-PIPE_CHECKS = ("pipe-mesher", "pipe-gas", "pipe-picture")
+PIPE_CHECKS = ("pipe-mesher", "pipe-gas")
 
 
 class Browser(Toolkit):
@@ -425,11 +342,9 @@ ETS_TESTS = {
     "JobList": "JobList JobListSuccess",
 }
 ETS_CHECKS = tuple(f"{group}.test{test}" for group, tests in ETS_TESTS.items() for test in tests.split())
-OPENAPI_CHECKS = ("list", "description", "execute", "document", "types", "file", "array", "job", "output", "log", "jobs-list",
-                  "dismiss", "failed", "mistake", "missing")
 DESCRIPTION_CHECKS = (
     *(f"export {kind} {case}" for kind in ("cwl", "boutiques") for case in ("numbers", "file", "text", "several")),
-    *(f"import {name}" for name in ("revtool.cwl", "sorttool.cwl", "wc-tool.cwl", "touch.cwl", "sort.json", "tar.json")))
+    *(f"import {name}" for name in ("revtool.cwl", "sorttool.cwl", "wc-tool.cwl", "touch.cwl", "sort.json")))
 GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
 
 TOOLKITS = [
@@ -443,8 +358,6 @@ TOOLKITS = [
                               "reference", "array", "job", "jobs", "missing-process", "missing-job", "not-ready",
                               "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
     OgcEts("ogc-ets", JAVA, {}, extra=ETS_CHECKS, descriptions=(), is_default=False),
-    OpenapiPython("openapi-python", JAVA, {}, extra=OPENAPI_CHECKS),
-    OpenapiTypescript("openapi-typescript", {**JAVA, "node": "nodejs", "npm": "npm"}, {}, extra=OPENAPI_CHECKS),
     Descriptions("descriptions", {}, {}, extra=DESCRIPTION_CHECKS,
                  descriptions=("arithmetic-test", "echo-file", "say", "gallery")),
     Examples("examples", {"java": "default-jdk-headless", "curl": "curl"}, {},

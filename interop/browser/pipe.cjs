@@ -19,30 +19,6 @@ const FRONT = Array.from({ length: POINTS }, (_, place) => {
 });
 const rows = (all) => all.map((row) => row.join(" ")).join("\n");
 
-const DECK = `*INCLUDE, INPUT=mesh.inp
-*TRANSFORM, NSET=NODES_3, TYPE=C
-0, 0, 0, 0, 0, 1
-*TRANSFORM, NSET=NODES_4, TYPE=C
-0, 0, 0, 0, 0, 1
-*MATERIAL, NAME=WALL
-*ELASTIC
-120000, 0.34
-*SOLID SECTION, ELSET=SOLID, MATERIAL=WALL
-*STEP
-*STATIC, SOLVER=ITERATIVE CHOLESKY
-*BOUNDARY
-NODES_3, 2, 2
-NODES_4, 2, 2
-NODES_HELD, 3, 3
-*INCLUDE, INPUT=pressure.inp
-*NODE FILE
-U, RF
-*EL FILE
-S
-*END STEP
-`;
-const PRESSURE = "*DSLOAD\nSURFACE_1, P, 20\nSURFACE_5A, P, 20\nSURFACE_5B, P, 20\n";
-
 module.exports = (base, { visit, truth, same, shot, accessible, WAIT }) => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fishplate-browser-"));
   process.on("exit", () => fs.rmSync(folder, { recursive: true, force: true }));
@@ -106,43 +82,19 @@ module.exports = (base, { visit, truth, same, shot, accessible, WAIT }) => {
       await keep(page, "surface", "surface.mesh");
     }),
 
-    /** OpenFOAM: a directory from one job into the next, progress and log while it runs, VTU with colours. */
+    /** OpenFOAM: a directory from one job into the next, its log, VTU with colours. */
     "pipe-gas": () => visit(`${base}/`, {}, async (page) => {
       await run(page, "generalized-mesher", { layers: "3", size: "12" }, { surface: kept["surface.mesh"] });
       await isDone(page, "generalized-mesher");
       truth((await page.innerText("ul.members")).includes("boundary"), "the mesh's files are not listed");
       await keep(page, "mesh", "mesh.tar");
       await run(page, "fluid-thermal", { iterations: "300", tolerance: "1e-10", initial_wall_temperature: "800" }, { mesh: kept["mesh.tar"] });
-      await page.waitForFunction(() => document.querySelector("section.result") || document.querySelector("progress")?.value > 0, null, WAIT);
-      truth(!(await page.$("section.result")), "it ended before its progress was seen");
-      await page.waitForFunction(() => document.getElementById("stdout")?.textContent.includes("Time = "), null, WAIT);
-      await shot(page, "pipe-running");
       await isDone(page, "fluid-thermal");
+      truth((await page.textContent("#stdout")).includes("Time = "), "OpenFOAM's log is not there");
       const figures = await page.$$("figure.mesh");
       same(figures.length, 2, "meshes of the gas and its wall:");
       for (const figure of figures) await turns(page, figure, "the gas");
       await shot(page, "pipe-gas");
-    }),
-
-    /** TetGen, CalculiX, and the picture of the crack. */
-    "pipe-picture": () => visit(`${base}/`, {}, async (page) => {
-      await run(page, "volume-mesher-tetgen", { volume: "200" }, { surface: kept["surface.mesh"] });
-      await isDone(page, "volume-mesher-tetgen");
-      await keep(page, "mesh", "volume.mesh");
-      await run(page, "t4-to-t10", { held_x: "115", held_y: "0", held_z: "0" }, { volume: kept["volume.mesh"] });
-      await isDone(page, "t4-to-t10");
-      await keep(page, "mesh", "solid.inp");
-      await run(page, "mechanical", { deck: DECK, pressure: PRESSURE }, { mesh: kept["solid.inp"] });
-      await isDone(page, "mechanical");
-      await keep(page, "result", "job.frd");
-      const history = FRONT.map(([x, y]) => [1, x, y, 0, 300, 0, 0]);
-      const drawn = { history: rows(history), front: rows(FRONT), mouth: `${MOUTH}` };
-      await run(page, "crack-picture", drawn, { mesh: kept["solid.inp"], result: kept["job.frd"] });
-      await isDone(page, "crack-picture");
-      const picture = await page.waitForSelector("img.picture");
-      await picture.scrollIntoViewIfNeeded();
-      truth(await picture.evaluate(async (it) => { await it.decode(); return it.naturalWidth > 800; }), "the picture is not there");
-      await shot(page, "pipe-picture");
     }),
   };
 };

@@ -45,7 +45,6 @@ def main(binary: str, *arguments: str) -> int:
             "wc-tool.cwl": ({"file1": lines}, "output"),
             "touch.cwl": ({"name": "made.txt"}, "empty_file"),
             "sort.json": ({"input": lines, "numeric": True, "key": 1, "separator": ";"}, "sorted"),
-            "tar.json": ({"name": "all", "files": [lines, more], "exclude": ["*.log", "*.gz"]}, "archive"),
         }
         checks = {f"export {kind} {name}": lambda kind=kind, case=case: check_export(kind, *case)
                   for kind in RUN for name, case in exported.items()}

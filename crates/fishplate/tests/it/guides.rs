@@ -228,7 +228,8 @@ fn an_assistant_is_given_tools_as_the_guide_says() {
     let tools = told.find(|it| it["id"] == 2).unwrap();
     drop(to);
     child.wait().unwrap();
-    assert_eq!(tools["result"]["tools"][0]["name"], "arithmetic-test", "{tools}");
+    let names = tools["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]);
+    assert!(names.into_iter().any(|name| name == "arithmetic-test"), "{tools}");
     guide.end();
 }
 

@@ -19,7 +19,8 @@ const END: i64 = 2;
 /// that nobody's are hidden behind another's.
 pub(super) const DUE: &str =
     "SELECT id, owner, service, started, ended, notice_holder, notice_until FROM (
-       SELECT *, ROW_NUMBER() OVER (PARTITION BY owner, notice_holder = '' ORDER BY notice_until) AS turn FROM jobs
+       SELECT *, ROW_NUMBER() OVER (PARTITION BY owner, notice_holder = '' ORDER BY notice_until) AS turn
+       FROM jobs INDEXED BY jobs_notices
        WHERE notices <> 0 AND (ended IS NOT NULL OR (notices & 1 AND started IS NOT NULL))
          AND (notice_until <= ?2 OR notice_holder <> '')
          AND service IN (SELECT value FROM json_each(?1)))

@@ -15,7 +15,8 @@ use hyper::header::{self, HeaderName};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::watch::{JobView, STREAMS, Shown, Viewer, WatchedJob};
+use super::job;
+use super::watch::{JobView, STREAMS, Viewer, WatchedJob};
 use crate::dispatch::authorise::{Access, Action};
 use crate::faces::ogc::CallersJob;
 use crate::host::PublicAddress;
@@ -59,8 +60,10 @@ pub(crate) async fn reply(job: &CallersJob<'_>) -> Result<HttpResponse, Fault> {
     let events = Events {
         viewer,
         shows_log: job.host.authoriser.authorise(&access).is_ok(),
-        shown: None,
+        state: String::new(),
+        seen: [None; 2],
         until: Instant::now() + LONGEST,
+        begun: false,
         ended: false,
     };
     let fields = [
@@ -75,9 +78,12 @@ pub(crate) async fn reply(job: &CallersJob<'_>) -> Result<HttpResponse, Fault> {
 struct Events {
     viewer: Viewer,
     shows_log: bool,
-    /// What it shows; nothing yet.
-    shown: Option<Shown>,
+    /// The state that it shows.
+    state: String,
+    /// How much of each log it has; `None`: nothing yet.
+    seen: [Option<u64>; 2],
     until: Instant,
+    begun: bool,
     ended: bool,
 }
 
@@ -85,101 +91,63 @@ impl Events {
     fn stream(self) -> Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>> {
         Box::pin(stream::unfold(self, |mut events| async move {
             let next = events.next().await?;
-            Some((Ok(next), events))
+            Some((Ok(Bytes::from(next)), events))
         }))
     }
 
     /// What is to be told next; `None`: nothing more.
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<String> {
         loop {
             if self.ended {
                 return None;
             }
             let view = Arc::clone(&self.viewer.view.borrow_and_update());
-            self.ended = view.ended;
-            let told = self.news(&view);
+            let mut told = self.news(&view);
+            if !std::mem::replace(&mut self.begun, true) {
+                told.insert_str(0, RETRY);
+            }
+            if view.ended {
+                self.ended = true;
+                told.push_str("event: end\ndata:\n\n");
+            }
             if !told.is_empty() {
                 return Some(told);
             }
             let Viewer { view, closing, .. } = &mut self.viewer;
             tokio::select! {
                 changed = view.changed() => changed.ok()?,
-                () = sleep(KEEP_ALIVE) => return Some(Bytes::from_static(b":\n\n")),
+                () = sleep(KEEP_ALIVE) => return Some(":\n\n".to_owned()),
                 () = sleep_until(self.until) => return None,
                 () = async { let _ = closing.wait_for(|closing| *closing).await; } => return None,
             }
         }
     }
 
-    /// What it does not show of a view. Most show what was before it: what these are told is made once.
-    fn news(&mut self, view: &JobView) -> Bytes {
-        let number = |shown: &Option<Shown>| shown.as_ref().map(|shown| shown.number);
-        let is_next = self.shown.is_some() && number(&self.shown) == number(&view.before);
-        let told = if is_next {
-            let news = &view.news[usize::from(self.shows_log)];
-            news.get_or_init(|| told(view, view.before.as_ref(), self.shows_log)).clone()
-        } else {
-            told(view, self.shown.as_ref(), self.shows_log)
-        };
-        self.shown.clone_from(&view.shown);
-        told
-    }
-}
-
-/// What of a view is not shown yet to who is shown this.
-fn told(view: &JobView, shown: Option<&Shown>, shows_log: bool) -> Bytes {
-    let mut told = String::new();
-    if shown.is_none() && (view.shown.is_some() || view.ended) {
-        told.push_str(RETRY);
-    }
-    if let Some(now) = &view.shown {
-        if shown.is_none_or(|shown| shown.state != now.state) {
+    /// What it does not have of a view.
+    fn news(&mut self, view: &JobView) -> String {
+        let mut told = String::new();
+        let Some(report) = &view.report else { return told };
+        let state = job::state(report);
+        if state != self.state {
             told.push_str("event: state\n");
             // Either ends a line of an event.
-            now.state.split(['\n', '\r']).for_each(|line| {
+            state.split(['\n', '\r']).for_each(|line| {
                 let _ = writeln!(told, "data: {line}");
             });
             told.push('\n');
+            self.state = state;
         }
-        for (at, (log, stream)) in view.logs.iter().zip(STREAMS).enumerate() {
-            let seen = shown.map(|shown| shown.ends[at]);
+        if !self.shows_log {
+            return told;
+        }
+        for ((log, seen), stream) in view.logs.iter().zip(&mut self.seen).zip(STREAMS) {
             let (anew, text) = seen.map_or((true, &*log.text), |seen| log.after(seen));
-            if shows_log && (seen.is_none() || !text.is_empty()) {
+            if seen.is_none() || !text.is_empty() {
                 let line = json!({ "stream": stream.name(), "text": text, "anew": anew });
                 let _ = write!(told, "event: log\ndata: {line}\n\n");
             }
+            *seen = Some(log.end());
         }
-    }
-    if view.ended {
-        told.push_str("event: end\ndata:\n\n");
-    }
-    told.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_shows_what_was_before_is_told_the_same_as_who_is_told_alone() {
-        let first = JobView::default().then("<p>runs</p>", "one\n", false);
-        let second = first.then("<p>runs</p>", "two\n", false);
-        let third = second.then("<p>done\nwell</p>", "", true);
-        let text = |told: Bytes| String::from_utf8(told.to_vec()).unwrap();
-        let begin = text(told(&first, None, true));
-        assert!(begin.starts_with(RETRY) && begin.contains("data: <p>runs</p>\n\n"), "{begin}");
-        assert!(begin.contains(r#""text":"one\n""#) && begin.contains(r#""anew":true"#), "{begin}");
-        let more = text(told(&second, first.shown.as_ref(), true));
-        assert!(!more.contains("event: state") && more.contains(r#""text":"two\n""#), "{more}");
-        assert_eq!(text(told(&second, first.shown.as_ref(), false)), "");
-        // Who was slow has not seen the second.
-        let both = text(told(&third, first.shown.as_ref(), true));
-        assert!(both.contains("data: <p>done\ndata: well</p>\n\n"), "{both}");
-        assert!(
-            both.contains(r#""text":"two\n""#) && both.ends_with("event: end\ndata:\n\n"),
-            "{both}"
-        );
-        let last = text(told(&third, second.shown.as_ref(), true));
-        assert!(!last.contains("two") && last.contains("done"), "{last}");
+        told
     }
 }

@@ -2,16 +2,13 @@
 //! many open pages cost is what their connections cost.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, JobId, JobReport, LogStream, Principal};
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::workspace::OutputStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-
-use super::job;
 
 /// How often a watched job is looked at. (Its end is told at once.)
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -38,28 +35,11 @@ pub struct JobWatches {
 #[derive(Debug, Default)]
 pub(super) struct JobView {
     /// Nothing, before the first look.
-    report: Option<Arc<JobReport>>,
-    /// What is shown of it; nothing, before the first look.
-    pub(super) shown: Option<Shown>,
+    pub(super) report: Option<Arc<JobReport>>,
     /// What its program wrote, by [`STREAMS`].
     pub(super) logs: [LogTail; 2],
     /// It has ended, or is gone.
     pub(super) ended: bool,
-    /// What was shown before, if there was something.
-    pub(super) before: Option<Shown>,
-    /// What those are told who were shown that, made by the first of them for all: who may not read logs, and who may.
-    pub(super) news: [OnceLock<Bytes>; 2],
-}
-
-/// What is shown of a job.
-#[derive(Clone, Debug)]
-pub(super) struct Shown {
-    /// How many views were before.
-    pub(super) number: u64,
-    /// Its state, as it stands on the page.
-    pub(super) state: Arc<str>,
-    /// Bytes of all text of its logs.
-    pub(super) ends: [u64; 2],
 }
 
 /// The end of a log.
@@ -172,9 +152,13 @@ async fn follow(job: WatchedJob, views: watch::Sender<Arc<JobView>>, jobs: Arc<W
         let last = Arc::clone(&views.borrow());
         let view = job.look(&last, &mut offsets).await;
         let ended = view.ended;
-        if !view.is_as(&last) {
-            views.send_replace(Arc::new(view));
-        }
+        views.send_if_modified(|current| {
+            let is_new = !view.is_as(current);
+            if is_new {
+                *current = Arc::new(view);
+            }
+            is_new
+        });
         if ended {
             lock(&jobs).remove(&job.id);
             return;
@@ -195,33 +179,8 @@ async fn follow(job: WatchedJob, views: watch::Sender<Arc<JobView>>, jobs: Arc<W
 }
 
 impl JobView {
-    /// What comes after `last`.
-    fn after(last: &Self, report: Option<Arc<JobReport>>, logs: [LogTail; 2], ended: bool) -> Self {
-        let before = last.shown.clone();
-        let shown = report.as_ref().map(|report| Shown {
-            number: before.as_ref().map_or(0, |before| before.number + 1),
-            state: job::state(report).into(),
-            ends: logs.each_ref().map(LogTail::end),
-        });
-        Self { report, shown, logs, ended, before, news: Default::default() }
-    }
-
-    /// One that shows another state, and more of the first log.
-    #[cfg(test)]
-    pub(super) fn then(&self, state: &str, more: &str, ended: bool) -> Self {
-        let mut logs = self.logs.clone();
-        logs[0] = logs[0].with(more);
-        let shown = Shown {
-            number: self.shown.as_ref().map_or(0, |before| before.number + 1),
-            state: state.into(),
-            ends: logs.each_ref().map(LogTail::end),
-        };
-        let (report, before) = (None, self.shown.clone());
-        Self { report, shown: Some(shown), logs, ended, before, news: Default::default() }
-    }
-
     fn is_as(&self, other: &Self) -> bool {
-        let ends = |view: &Self| view.logs.each_ref().map(LogTail::end);
+        let ends = |view: &Self| [view.logs[0].end(), view.logs[1].end()];
         self.report == other.report && self.ended == other.ended && ends(self) == ends(other)
     }
 }
@@ -241,7 +200,7 @@ impl WatchedJob {
                 *log = log.with(&more);
             }
         }
-        JobView::after(last, report, logs, ended)
+        JobView { report, logs, ended }
     }
 
     /// What a stream has had since.
