@@ -91,6 +91,7 @@ def main() -> None:
             found = MEASUREMENTS[name](options, Path(scratch))
             switches = [f"--{switch}" for switch in ("quick", "link") if getattr(options, switch)]
             switches += [f"--rounds {options.rounds}"] if options.rounds else []
+            switches += [f"--only {','.join(options.only)}"] if options.only else []
             found = {"machine": machine.describe(), "load_before": load,
                      "command": " ".join(["benches/run.py", name, *switches]),
                      "file_system": machine.file_system(Path(scratch)), **found}

@@ -218,7 +218,7 @@ pub struct SystemSecond {
     pub second: u32,
     /// The processes of the system, by the experiment's names; their children are counted with them.
     pub processes: BTreeMap<String, ProcessSample>,
-    /// Connections to the server's port that are established.
+    /// Connections to the server's port that are established, as of the last count: one in ten seconds.
     pub connections: u64,
     /// The host's memory that is available, in bytes.
     pub memory_available: u64,

@@ -444,8 +444,8 @@ impl Supervisor {
 }
 
 impl OrphanedJob {
-    /// What a dead runner of this process ID has left, and whether somebody asked for its end. None if it had not written a
-    /// word: then it had started nothing, and the journal may be of another runner's start by now.
+    /// The job that a dead runner of this process ID had, and whether somebody asked for the job's end. None if the journal has its
+    /// end, or no record of this runner: then that had started nothing, and the journal may be of another's start by now.
     fn of(abandoned: AbandonedJob, pid: i32) -> Option<(Self, bool)> {
         let AbandonedJob { order, program, status } = abandoned;
         let Ok(RunnerRequest::Start(start_message)) =
@@ -579,7 +579,7 @@ mod tests {
         journal.write(&intent(runner)).unwrap();
         let (left, cancelled) = OrphanedJob::of(abandoned(directory.path()), 7).unwrap();
         assert_eq!((left.runner, cancelled), (runner, false));
-        // Killed between its claim and its first word; the server gave the job to another.
+        // Killed between its claim and its first record; the server gave the job to another.
         assert!(OrphanedJob::of(abandoned(directory.path()), 8).is_none(), "it is another's");
     }
 }
