@@ -385,19 +385,7 @@ impl Supervisor {
     /// Writes what could be said of inherited jobs. Somebody who wanted to start one may hold its
     /// journal for a moment, until he has read that he must not.
     fn write_records(&mut self) {
-        self.records.retain(|record| match Journal::take_over(&record.directory) {
-            Ok(TakeoverResult::Ours(mut journal)) => {
-                if let Ok(Some(run)) = journal.run()
-                    && run.author.runner == record.runner
-                {
-                    // A disk that is full: then nobody will ever know.
-                    let _ = journal.write_after_death(&record.entry);
-                }
-                false
-            }
-            Ok(TakeoverResult::Held) => true,
-            Ok(TakeoverResult::Missing) | Err(_) => false,
-        });
+        self.records.retain(|record| !record.write());
     }
 
     /// Looks in the journals of inherited jobs whether somebody asked for their end.
@@ -440,6 +428,25 @@ impl Supervisor {
         self.trees = rest;
         self.write_records();
         if self.records.is_empty() { wait } else { wait.min(Duration::from_millis(5)) }
+    }
+}
+
+impl PendingRecord {
+    /// Writes it, if the journal is this runner's still. False while somebody holds the journal: to be tried again.
+    fn write(&self) -> bool {
+        match Journal::take_over(&self.directory) {
+            Ok(TakeoverResult::Ours(mut journal)) => {
+                if let Ok(Some(run)) = journal.run()
+                    && run.author.runner == self.runner
+                {
+                    // A disk that is full: then nobody will ever know.
+                    let _ = journal.write_after_death(&self.entry);
+                }
+                true
+            }
+            Ok(TakeoverResult::Held) => false,
+            Ok(TakeoverResult::Missing) | Err(_) => true,
+        }
     }
 }
 
@@ -581,5 +588,25 @@ mod tests {
         assert_eq!((left.runner, cancelled), (runner, false));
         // Killed between its claim and its first record; the server gave the job to another.
         assert!(OrphanedJob::of(abandoned(directory.path()), 8).is_none(), "it is another's");
+    }
+
+    #[test]
+    fn what_is_said_late_of_one_start_is_not_said_of_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let phase = || read(directory.path()).unwrap().unwrap().run.unwrap().phase;
+        let [first, second] = [7, 8].map(|pid| ProcessId { pid, start: 3 });
+        let of = |runner| {
+            let refusal = StartRefusal::NotStarted("it was killed".to_owned());
+            let entry = JournalEntry::Refused { fence: 1, refusal };
+            PendingRecord { directory: directory.path().to_owned(), runner, entry }
+        };
+        let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        journal.write(&intent(second)).unwrap();
+        assert!(!of(first).write(), "it is held: later");
+        drop(journal);
+        assert!(of(first).write());
+        assert_eq!(phase(), Phase::Intent, "nothing was written");
+        assert!(of(second).write());
+        assert!(matches!(phase(), Phase::Refused(_)));
     }
 }
