@@ -43,6 +43,10 @@ pub fn read_log(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((bytes, offset)),
         Err(error) => return Err(error),
     };
+    // No file system takes every offset: beyond the end there is nothing to read, wherever it is.
+    if offset >= file.metadata()?.len() {
+        return Ok((bytes, offset));
+    }
     file.seek(SeekFrom::Start(offset))?;
     file.take(max.min(MOST_LOG_READ) as u64).read_to_end(&mut bytes)?;
     let next = offset + bytes.len() as u64;

@@ -365,7 +365,9 @@ fn a_log_is_read_from_an_offset_on() {
     assert_eq!(read(0, 4).unwrap(), (b"0123".to_vec(), 4));
     assert_eq!(read(4, 100).unwrap(), (b"456789".to_vec(), 10));
     assert_eq!(read(10, 100).unwrap(), (Vec::new(), 10));
-    assert_eq!(read(99, 100).unwrap(), (Vec::new(), 99));
+    for beyond in [99, 5_810_491_909_151_572, u64::MAX] {
+        assert_eq!(read(beyond, 100).unwrap(), (Vec::new(), beyond));
+    }
     fs::write(directory.path().join("stderr"), vec![b'x'; MOST_LOG_READ + 1]).unwrap();
     assert_eq!(read(0, usize::MAX).unwrap().1, MOST_LOG_READ as u64);
 }
