@@ -12,6 +12,8 @@ CARGO ?= cargo
 PYTHON ?= python3
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -n)
 VENV := .venv/bin/python
+# On all processors; what a file's tests share, its fixtures, is made once.
+PYTEST := $(VENV) -m pytest -q --numprocesses auto --dist loadfile
 
 # Tests, system tests and interop share one profile, so that everything is compiled once.
 DEBUG_BINARY := target/debug/fishplate
@@ -124,38 +126,38 @@ servers:
 
 # Unit, property and system tests. The last need the binary, which cargo builds for them.
 .PHONY: unit
+# Most tests wait for processes, half of their time: twice as many threads as processors.
+unit: TEST_THREADS = $$((2 * $$(nproc)))
 # What every machine that runs `make test` must have; what else a test misses, it says and is skipped.
 unit: export FISHPLATE_REQUIRED = servers nginx namespaces
-unit: tools servers
+unit: binary servers
 	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
-	$(CARGO) test --workspace --no-fail-fast
+	$(CARGO) test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 
+# All programs, libraries and tests at once: by single packages, with fewer features, what they use would be compiled again.
 .PHONY: binary
 binary: tools
-	$(CARGO) test --workspace --no-run --quiet
-	@test -x $(DEBUG_BINARY) || $(CARGO) build --package fishplate
+	$(CARGO) build --quiet --workspace --lib --bins --tests
 
 .PHONY: generated
 generated: binary
 	$(CARGO) xtask generate --check --binary $(DEBUG_BINARY)
 
 .PHONY: examples
-examples: tools
+examples: binary
 	$(call need,openssl,openssl,the certificate of two sites)
 	examples/pipe/install.sh
-	$(CARGO) build --quiet --package fishplate --package fishplate-mpi
-	$(VENV) -m pytest -q examples/pipe/tests
-	$(VENV) -m pytest -q examples/moldyn/tests
+	$(PYTEST) examples/pipe/tests
+	$(PYTEST) examples/moldyn/tests
 
 # The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
 .PHONY: python
-python: tools python-package
+python: binary python-package
 	$(call need,getdp,getdp,the second solver of the Pipe Problem)
-	$(CARGO) build --quiet --package fishplate --package fishplate-mpi --package fishplate-example-functions
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
-	cd python && ../$(VENV) -m pytest -q
-	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests examples/workflow/tests examples/steering/tests
-	$(VENV) -m pytest -q examples/pipe/problem/tests
+	cd python && ../$(PYTEST)
+	$(PYTEST) examples/notebook/tests examples/two-sites/tests examples/workflow/tests examples/steering/tests
+	$(PYTEST) examples/pipe/problem/tests
 
 .PHONY: python-package
 python-package: tools .venv/python-tools

@@ -14,7 +14,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     crate::check_deps::run()?;
     for step in STEPS {
         crate::report(&format!("cargo {}", step.join(" ")));
-        let status = Command::new(env!("CARGO"))
+        let mut cargo = Command::new(env!("CARGO"));
+        // Build scripts that watch the variables of a package (`ring`'s) would be run again in each shell.
+        for (name, _) in std::env::vars_os() {
+            let named = name.to_string_lossy();
+            if named.starts_with("CARGO_PKG_") || named.starts_with("CARGO_MANIFEST_") {
+                cargo.env_remove(name);
+            }
+        }
+        let status = cargo
             .args(step)
             .current_dir(crate::root::workspace())
             .status()

@@ -16,12 +16,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where cargo puts the library and the launcher, which are built on the way.
+/// Where cargo puts the library and the launcher. In `make test` they are there; for `--package fishplate-mpi` alone they are
+/// built here, with the features that the whole workspace gives them.
 fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "fishplate-mpi", "--package", "fishplate"]);
+        build.args(["build", "--quiet", "--workspace", "--lib", "--bins", "--tests"]);
+        // The build script of `ring` is run again for each change of these, and all that uses it is compiled anew.
+        for (name, _) in std::env::vars_os() {
+            let named = name.to_string_lossy();
+            if named.starts_with("CARGO_PKG_") || named.starts_with("CARGO_MANIFEST_") {
+                build.env_remove(name);
+            }
+        }
         assert!(build.status().unwrap().success(), "cargo build");
         Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("debug")
     })
