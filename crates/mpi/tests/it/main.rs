@@ -23,10 +23,11 @@ fn built() -> &'static Path {
     BUILT.get_or_init(|| {
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--workspace", "--lib", "--bins", "--tests"]);
-        // The build script of `ring` is run again for each change of these, and all that uses it is compiled anew.
+        // For each change of these the build script of `ring` is run again, and all that uses it is compiled anew.
         for (name, _) in std::env::vars_os() {
             let named = name.to_string_lossy();
-            if named.starts_with("CARGO_PKG_") || named.starts_with("CARGO_MANIFEST_") {
+            let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"];
+            if of_package.iter().any(|prefix| named.starts_with(prefix)) {
                 build.env_remove(name);
             }
         }
