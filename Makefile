@@ -18,6 +18,8 @@ PYTEST := $(VENV) -m pytest -q --numprocesses auto --dist loadfile
 # Tests, system tests and interop share one profile, so that everything is compiled once.
 DEBUG_BINARY := target/debug/fishplate
 RELEASE_BINARY := target/release/fishplate
+# Always both: with one of them alone, what they use has other features and is compiled again.
+RELEASE := $(CARGO) build --release --package fishplate --package fishplate-mpi
 
 # $(call need,COMMAND,PACKAGE,WHAT FOR): the Debian package, if the command is missing.
 define need
@@ -58,7 +60,7 @@ help:
 .PHONY: demo
 demo: tools .venv/python-tools
 	examples/pipe/install.sh
-	$(CARGO) build --release --package fishplate --package fishplate-mpi
+	$(RELEASE)
 	$(call install_package,--release)
 	@echo 'A thick-walled pipe under pressure:'
 	$(VENV) examples/pipe/demo.py --fishplate $(RELEASE_BINARY)
@@ -88,7 +90,7 @@ STEPS ?= 3
 .PHONY: pipe
 pipe: tools .venv/python-tools
 	examples/pipe/install.sh
-	$(CARGO) build --release --package fishplate
+	$(RELEASE)
 	$(call install_package,--release)
 	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem --size $(SIZE) --steps $(STEPS)
 
@@ -96,7 +98,7 @@ pipe: tools .venv/python-tools
 .PHONY: quake
 quake: tools
 	examples/quake/install.sh axis cxf gsoap python
-	$(CARGO) build --release --package fishplate
+	$(RELEASE)
 	rm -rf target/quake
 	PATH="$(CURDIR)/target/release:$$PATH" examples/quake/run.sh target/quake
 
@@ -220,7 +222,7 @@ bench: tools .venv/python-tools
 	$(call need,openssl,openssl,the certificate of the benches over TLS)
 	$(call need,rsync,rsync,a peer of the transfers by reference)
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
-	$(CARGO) build --release --package fishplate --package fishplate-mpi
+	$(RELEASE)
 	$(CARGO) build --release --package fishplate-data --example fetch
 	$(call install_package,--release)
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run

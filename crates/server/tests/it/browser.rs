@@ -304,10 +304,12 @@ fn events(connection: &mut Connection, last: &str) -> Vec<(String, String)> {
 fn holding(limits: &[&str]) -> (Setup, std::path::PathBuf) {
     let mut setup = Setup::new();
     let go = setup.directory.path().join("go");
-    let script = format!(
-        "echo first; echo why >&2; until [ -e {0}1 ]; do sleep 0.02; done; echo 50%; until [ -e {0}2 ]; do sleep 0.02; done; echo last",
-        go.display()
-    );
+    // Nobody lets the last ones go: they end when the test's directory does.
+    let wait = |number: u8| {
+        let (go, directory) = (go.display(), setup.directory.path().display());
+        format!("while [ -d {directory} ] && [ ! -e {go}{number} ]; do sleep 0.02; done")
+    };
+    let script = format!("echo first; echo why >&2; {}; echo 50%; {}; echo last", wait(1), wait(2));
     let description = "name = 'hold'\ncommand = './hold [out file none:raw]'\n[progress]\npattern = '([0-9]+)%'\n[output.none]\noptional = true\n";
     setup = setup.with("hold", description, &script);
     limits.iter().for_each(|limit| setup.limits.set(limit).unwrap());

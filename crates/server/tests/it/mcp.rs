@@ -8,7 +8,8 @@ const TURN: &str = "name = 'turn'\ntitle = 'Turns'\ncommand = './turn [in file t
 const HOLD: &str = "name = 'hold'\ncommand = './hold [in val name:string] > [out file said:raw]'";
 
 fn setup() -> Setup {
-    let wait = "until [ -e \"$(dirname \"$0\")/$1\" ]; do sleep 0.02; done; echo held";
+    let wait =
+        "while [ -e \"$0\" ] && [ ! -e \"$(dirname \"$0\")/$1\" ]; do sleep 0.02; done; echo held";
     Setup::new().with("turn", TURN, "rev \"$1\"").with("hold", HOLD, wait)
 }
 
