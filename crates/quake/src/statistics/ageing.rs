@@ -5,7 +5,7 @@
 //! minima). Batches are made longer until neighbours tell nothing of each other; with fewer than 12 left, nothing
 //! is said. A server that warms up grows ever more slowly, one that leaks does not: a rise has to be in the later half
 //! too, and as steep. What can't be decided of the whole is looked at again without its initial transient ([`transient`]), for
-//! whether it is flat.
+//! whether it is flat, and at last for whether it moves at all ([`Ageing::still`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -90,8 +90,46 @@ impl Ageing {
         if !matches!(whole.judgement, Judgement::Undecided(_)) {
             return whole;
         }
-        let settled = Self::judged(&samples[transient(samples)..], samples, criteria, least);
-        if settled.judgement == Judgement::Flat { settled } else { whole }
+        let settled = &samples[transient(samples)..];
+        let again = Self::judged(settled, samples, criteria, least);
+        if again.judgement == Judgement::Flat {
+            return again;
+        }
+        Self::still(settled, samples, criteria, least).unwrap_or(whole)
+    }
+
+    /// What hardly moves is flat, however its samples depend on each other: a garbage collector's heap that creeps to its level has
+    /// few batches, and the growth to be excluded would have moved it at least twice as far as it moved. The bounds are those
+    /// of all its movement as a trend.
+    fn still(part: &[Sample], all: &[Sample], criteria: Criteria, least: f64) -> Option<Self> {
+        if part.len() < FEWEST {
+            return None;
+        }
+        let level = super::median(&mut part.iter().map(|at| at.value).collect::<Vec<_>>())?;
+        let lasted = |of: &[Sample], along: Along| Some(along(of.last()?) - along(of.first()?));
+        let (low, high) = part.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
+            (low.min(at.value), high.max(at.value))
+        });
+        let moved = high - low;
+        let share = lasted(part, seconds)? / lasted(all, seconds)?;
+        if 2.0 * moved > (criteria.flat_within * level).max(least) * share {
+            return None;
+        }
+        let rose = part.last()?.value - part.first()?.value;
+        let over = |length: f64| {
+            let slope = Slope { slope: rose, lower: -moved, upper: moved };
+            (length > 0.0).then(|| slope.times(1.0 / length))
+        };
+        Some(Self {
+            judgement: Judgement::Flat,
+            per_request: over(lasted(part, requests)?),
+            per_hour: over(lasted(part, seconds)? / 3600.0),
+            level,
+            since: part.first()?.second,
+            until: part.last()?.second,
+            batches: part.len(),
+            z: 0.0,
+        })
     }
 
     /// Of a part of all samples: what would grow over all, at the rate of this part.
