@@ -107,9 +107,10 @@ impl Ageing {
         }
         let level = super::median(&mut part.iter().map(|at| at.value).collect::<Vec<_>>())?;
         let lasted = |of: &[Sample], along: Along| Some(along(of.last()?) - along(of.first()?));
-        let (low, high) = part.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
-            (low.min(at.value), high.max(at.value))
-        });
+        let (low, high) =
+            part.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
+                (low.min(at.value), high.max(at.value))
+            });
         let moved = high - low;
         let share = lasted(part, seconds)? / lasted(all, seconds)?;
         if 2.0 * moved > (criteria.flat_within * level).max(least) * share {

@@ -184,7 +184,8 @@ fn what_creeps_to_its_level_is_flat_and_a_leak_behind_it_is_not() {
         let mut taken = 0.0;
         let grown = (0..60).map(|second| {
             let second = f64::from(second);
-            taken += 0.002 * (-second / 6.0).exp() + if random.uniform() < 0.2 { 1e-4 } else { 0.0 };
+            taken +=
+                0.002 * (-second / 6.0).exp() + if random.uniform() < 0.2 { 1e-4 } else { 0.0 };
             let value = LEVEL * (1.0 + taken + leak * second / 60.0);
             Sample { second, requests: RATE * second, value }
         });
