@@ -109,12 +109,15 @@ def watched(tools: Tools, seconds: int) -> dict:
         started = next(json.loads(line)["what"] for line in events.read_text().splitlines() if '"started"' in line)
         url = f"http://127.0.0.1:{port_of(started['pid'])}/matrix"
         row = load(tools, url, started["pid"], seconds)
-        samples = (report / "cells/cell/1/system.jsonl").read_text().splitlines()
-        used = [json.loads(line)["watching"] for line in samples if line.endswith("}")]
-        return {**row, "watching_cores": sum(used) / len(used) / 1e6 if used else 0.0}
     finally:
         process.terminate()
         process.wait(timeout=60)
+    # The samples are whole when it has ended.
+    samples = (report / "cells/cell/1/system.jsonl").read_text().splitlines()
+    used = [json.loads(line)["watching"] for line in samples if line.endswith("}")]
+    if len(used) < seconds // 2:
+        raise SystemExit(f"bench: {len(used)} samples of {seconds} s of watching in {report}")
+    return {**row, "watching_cores": sum(used) / len(used) / 1e6}
 
 
 def port_of(pid: int) -> int:
