@@ -311,7 +311,7 @@ def quake(found: dict) -> list[str]:
         lines += ["", f"Watched, the server gives {watching['rate']['median']:.3f} of what it gives alone (in "
                   f"{len(watching['rounds'])} rounds {watching['rate']['least']} to {watching['rate']['most']}), for "
                   f"{watching['processor']['median']:.3f} of the processor time a call; the watching itself uses "
-                  f"{watching['watching_cores']['median']:.2%} of a core."]
+                  f"{watching['watching_cores']:.2%} of a core."]
     if beside := found.get("generator"):
         lines += ["", f"The generator beside wrk and k6, {beside['clients']} clients, calls that take {beside['nap'] * 1000:.0f} ms "
                   "(medians of rounds; ratios QUAKE's to theirs, each round's own):", "",

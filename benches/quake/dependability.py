@@ -91,7 +91,7 @@ def watching(tools: Tools, rounds: int, seconds: int) -> dict:
     gives = [row["watched"]["a_second"] / row["alone"]["a_second"] for row in rows]
     costs = [row["watched"]["cpu_microseconds"] / row["alone"]["cpu_microseconds"] for row in rows]
     return {"rounds": rows, "rate": spread(gives), "processor": spread(costs),
-            "watching_cores": spread([row["watched"]["watching_cores"] for row in rows])}
+            "watching_cores": statistics.median(row["watched"]["watching_cores"] for row in rows)}
 
 
 def watched(tools: Tools, seconds: int) -> dict:
