@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use fishplate_jobs::descriptor::{SourceText, check_text};
+use fishplate_programs::descriptor::{SourceText, check_text};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let source = SourceText { name: "fuzz.toml".to_owned(), text: text.to_owned() };

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use fishplate_descriptions::{Imported, boutiques, cwl};
-use fishplate_jobs::descriptor::{SourceText, check_text};
+use fishplate_programs::descriptor::{SourceText, check_text};
 
 fn check(imported: Imported) {
     let Some(text) = imported.service_file else {

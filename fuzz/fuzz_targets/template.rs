@@ -1,7 +1,7 @@
 #![no_main]
 //! A template that parses without errors renders to words that parse to the same.
 
-use fishplate_jobs::template::{parse, words};
+use fishplate_programs::template::{parse, words};
 
 libfuzzer_sys::fuzz_target!(|line: &str| {
     let Ok(placed) = words::split(line) else { return };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fishplate_jobs::template::is_name;
+use fishplate_programs::template::is_name;
 
 /// Names that are taken, and what was renamed.
 #[derive(Debug)]

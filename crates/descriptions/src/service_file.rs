@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fishplate_jobs::descriptor::{Severity, SourceText, check_text};
-use fishplate_jobs::template::Template;
+use fishplate_programs::descriptor::{Severity, SourceText, check_text};
+use fishplate_programs::template::Template;
 use toml::Value;
 
 use crate::report::{Gaps, Imported};

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use fishplate_contract::JobId;
 use fishplate_jobs::executor::local::{LocalExecutor, LocalSettings, supervisor_main};
 use fishplate_jobs::executor::{Executor as _, Handle, Observation, StartOrder};
-use fishplate_jobs::plan::Plan;
 use fishplate_jobs::workspace;
+use fishplate_programs::plan::Plan;
 
 const PROGRAM: &str = "/bin/true";
 const ROUNDS: u32 = 8;
@@ -160,11 +160,11 @@ fn plan() -> Plan {
         staged: Vec::new(),
         outputs: Vec::new(),
         dimensions: fishplate_formats::dimension::Dimensions::default(),
-        success: fishplate_jobs::plan::SuccessRules::default(),
+        success: fishplate_programs::plan::SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: fishplate_jobs::output_choices::OutputChoices::default(),
+        answer: fishplate_programs::output_choices::OutputChoices::default(),
         reuse: None,
-        limits: fishplate_jobs::plan::JobLimits::default(),
+        limits: fishplate_programs::plan::JobLimits::default(),
     }
 }

@@ -162,9 +162,9 @@ mod tests {
     use fishplate_contract::Principal;
 
     use super::*;
-    use crate::output_choices::StoredNotices;
     use crate::store::quota::OwnerLimits;
     use crate::store::{ClaimRequest, NewJob, Transaction};
+    use fishplate_programs::output_choices::StoredNotices;
 
     fn new(data: &Path, n: u8) -> NewJob {
         let id = JobId::from_bytes([n; 16]);

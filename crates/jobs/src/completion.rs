@@ -9,7 +9,7 @@ use fishplate_contract::{
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{ArrayBytes, Output, OutputContent, ProgramExit};
-use crate::output_choices::OutputChoices;
+use fishplate_programs::output_choices::OutputChoices;
 
 /// An end that is written down so much later was reached while nobody worked on the job.
 const LATE: Duration = Duration::from_secs(60);

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use fishplate_contract::{JobId, LimitHit, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// The file of a job's directory in which an executor notes its run. A directory in which it holds more than a line's end is
 /// that of a job, whatever became of its record (docs/decisions/0008).
@@ -276,7 +276,7 @@ pub enum OutputContent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ArrayBytes {
     /// Here: they are few.
-    Inline(#[serde(with = "crate::plan::base64_bytes")] Vec<u8>),
+    Inline(#[serde(with = "fishplate_programs::plan::base64_bytes")] Vec<u8>),
     /// In a file.
     File {
         /// Path in the job's directory.

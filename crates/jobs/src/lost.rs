@@ -395,9 +395,9 @@ mod tests {
     use crate::executor::conformance;
     use crate::executor::fake::FakeExecutor;
     use crate::executor::local::{LocalExecutor, LocalSettings};
-    use crate::output_choices::StoredNotices;
     use crate::store::Transaction;
     use crate::store::memory::MemoryStore;
+    use fishplate_programs::output_choices::StoredNotices;
 
     type Work<'w> = &'w mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>;
 

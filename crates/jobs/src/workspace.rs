@@ -60,7 +60,7 @@ pub use streams::{MOST_LOG_READ, OutputStream, log_length, progress, read_log};
 pub(crate) use strip::strip;
 pub(crate) use take::{give_back_outputs, take_outputs};
 
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// The file of a job's directory that tells whether its outputs were given to somebody.
 pub(crate) const HANDED_OUT: &str = "handed-out";

@@ -1,6 +1,6 @@
 //! The command line of a descriptor: words as a POSIX shell makes them, with value keys in them.
 
-use fishplate_jobs::template::{Direction, StandardStream, StreamTarget, reject_file_name};
+use fishplate_programs::template::{Direction, StandardStream, StreamTarget, reject_file_name};
 
 use super::input::DescribedInput;
 use crate::report::Gaps;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fishplate_jobs::template::{CommandItem, Direction, Template, Word, WordPart};
+use fishplate_programs::template::{CommandItem, Direction, Template, Word, WordPart};
 use serde_json::{Map, Value};
 
 use super::command::{self, Token};

@@ -1,7 +1,7 @@
 //! One input of a descriptor.
 
 use fishplate_contract::DataType;
-use fishplate_jobs::template::{ArgumentPassing, Direction, Slot};
+use fishplate_programs::template::{ArgumentPassing, Direction, Slot};
 use serde_json::{Map, Value};
 
 use crate::field::{is_true, items, lexical, one_line};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use fishplate_contract::DataType;
-use fishplate_jobs::template::{
+use fishplate_programs::template::{
     ArgumentPassing, CommandItem, Direction, Slot, StandardStream, StreamTarget, reject_file_name,
 };
 use serde_json::{Map, Value};

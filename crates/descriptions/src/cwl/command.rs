@@ -1,7 +1,7 @@
 //! Bindings as words, in the order of their positions (CommandLineTool, section 4.1).
 
 use fishplate_contract::DataType;
-use fishplate_jobs::template::{
+use fishplate_programs::template::{
     CommandItem, StandardStream, StreamTarget, Template, Word, WordPart, reject_file_name,
 };
 use serde_json::{Map, Value};

@@ -1,7 +1,7 @@
 //! A tool as a service file.
 
 use fishplate_contract::DataType;
-use fishplate_jobs::template::{ArgumentPassing, Direction, Slot};
+use fishplate_programs::template::{ArgumentPassing, Direction, Slot};
 use serde_json::{Map, Value};
 
 use super::command;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use fishplate_jobs::descriptor::{self, CONFIGURATION, Diagnostic, Severity, SourceText};
+use fishplate_programs::descriptor::{self, CONFIGURATION, Diagnostic, Severity, SourceText};
 use fishplate_server::policy::file::check_file;
 use fishplate_server::policy::read::is_policy;
 

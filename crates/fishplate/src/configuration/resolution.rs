@@ -9,7 +9,7 @@ use clap::{ArgMatches, Command};
 use fishplate_contract::Limit;
 use fishplate_contract::limits::LimitSetting;
 use fishplate_formats::units;
-use fishplate_jobs::descriptor::CONFIGURATION;
+use fishplate_programs::descriptor::CONFIGURATION;
 
 use super::ConfigurationFile;
 use super::file::Entry;

@@ -4,7 +4,7 @@ use std::path::Path;
 use clap::Command;
 use fishplate_contract::Limit;
 use fishplate_contract::limits::{LimitSetting, LimitUnit};
-use fishplate_jobs::descriptor::SourceText;
+use fishplate_programs::descriptor::SourceText;
 
 use super::keys::{Key, NO_KEYS, ValueKind, keys};
 use super::*;

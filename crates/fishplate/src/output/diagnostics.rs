@@ -6,7 +6,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use fishplate_jobs::descriptor::{CheckedService, Diagnostic, Severity, SourceText};
+use fishplate_programs::descriptor::{CheckedService, Diagnostic, Severity, SourceText};
 
 /// What is to be said about sources: by source, and in its order.
 #[derive(Clone, Debug, Default)]
@@ -136,7 +136,7 @@ fn group<'d>(source: &'d SourceText, diagnostic: &'d Diagnostic) -> Group<'d> {
 mod tests {
     use std::path::Path;
 
-    use fishplate_jobs::descriptor::{check_command_line, check_text};
+    use fishplate_programs::descriptor::{check_command_line, check_text};
 
     use super::*;
 

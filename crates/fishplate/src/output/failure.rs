@@ -8,7 +8,7 @@ use fishplate_client::{Credentials, Error};
 use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::http::UNKNOWN_ISSUER;
 use fishplate_data::transfer::TransferError;
-use fishplate_jobs::descriptor;
+use fishplate_programs::descriptor;
 use fishplate_quake::agent::AgentError;
 use fishplate_quake::agent::token::TokenError;
 use fishplate_quake::experiment::ExperimentError;

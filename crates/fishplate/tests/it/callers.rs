@@ -9,9 +9,9 @@ use fishplate_contract::{
     Argument, CallError, CallOptions, Caller, FaultCode, JobFilter, JobState, LogStream, Payload,
     Principal, Results, Value,
 };
-use fishplate_jobs::descriptor::{self, SourceText};
 use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::executor::local::CgroupUse;
+use fishplate_programs::descriptor::{self, SourceText};
 use fishplate_server::assembly::{self, Backends, StoreCheck};
 use fishplate_server::caller::LocalCaller;
 use fishplate_server::current::CurrentHost;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use fishplate_jobs::executor::conformance::plan;
 use fishplate_jobs::executor::{OutputContent, ProgramExit};
-use fishplate_jobs::plan::{InputContent, InputFile, OutputRule, OutputSource, Plan};
+use fishplate_programs::plan::{InputContent, InputFile, OutputRule, OutputSource, Plan};
 
 use crate::server::until;
 

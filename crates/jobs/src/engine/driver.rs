@@ -18,11 +18,11 @@ use super::submit::CompletedJob;
 use super::{Engine, EngineInner, judge, lock, record};
 use crate::completion::Completion;
 use crate::executor::{self, Handle};
-use crate::plan::Plan;
 use crate::store::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, PendingJobs, StoreError, Transaction,
 };
 use crate::workspace;
+use fishplate_programs::plan::Plan;
 
 /// How often kill requests of other processes are looked for and dead holders are replaced.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

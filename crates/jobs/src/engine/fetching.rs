@@ -19,10 +19,10 @@ use super::record::PlanText;
 use super::reuse::Equal;
 use super::{EngineInner, conversion, lock};
 use crate::completion::{Completion, TransferResult};
-use crate::plan::{Fetched, FetchedForm, InputContent, Plan, ReferencedInput};
 use crate::stager::FetchOrder;
 use crate::store::{FencedWrite, FetchClaim, FetchRequest, Transaction};
 use crate::workspace;
+use fishplate_programs::plan::{Fetched, FetchedForm, InputContent, Plan, ReferencedInput};
 
 /// Directories of fetched inputs in a job's directory, one a fence.
 const PLACE: &str = "fetched";

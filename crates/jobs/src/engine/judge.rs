@@ -4,7 +4,7 @@ use fishplate_contract::{FaultCode, JobState, Timestamp};
 
 use crate::completion::Completion;
 use crate::executor::{Collected, ProgramExit};
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// What is told of a job that filled the disk.
 const GIVEN_BACK: &str = "; what it wrote was removed to make room for others, but for the beginning \
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::executor::ProgramFault;
-    use crate::plan::{JobLimits, SuccessRules};
+    use fishplate_programs::plan::{JobLimits, SuccessRules};
 
     fn plan() -> Plan {
         Plan {
@@ -139,7 +139,7 @@ mod tests {
             },
             fault: None,
             progress: None,
-            answer: crate::output_choices::OutputChoices::default(),
+            answer: fishplate_programs::output_choices::OutputChoices::default(),
             reuse: None,
             limits: JobLimits::default(),
         }

@@ -15,10 +15,10 @@ use super::output::{self, CachedOutputs, OutputHandle};
 use super::{Engine, EngineInner};
 use crate::completion::{Completion, DeliveredOutput};
 use crate::executor::{ArrayBytes, Output, OutputContent};
-use crate::output_choices::{self, OutputChoices};
 use crate::stager::RegisterOrder;
 use crate::store::quota::Quota;
 use crate::workspace;
+use fishplate_programs::output_choices::{self, OutputChoices};
 
 /// An address that stands no longer than this is not given again.
 const SOON: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fishplate_contract::JobId;
 
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// Plans of waiting jobs.
 #[derive(Debug)]

@@ -24,8 +24,8 @@ pub(super) use self::sending::OutgoingOutputs;
 use super::fetching::FetchedJob;
 use crate::completion::{Completion, DeliveredOutput, TransferResult};
 use crate::executor::{Handle, Observation, ProgramExit, StartError, StartOrder, StartTrace};
-use crate::plan::Plan;
 use crate::store::{Boot, Claim, FetchClaim};
+use fishplate_programs::plan::Plan;
 
 /// How often one process tries a job that certainly did not start; starts that found no room on the
 /// disk do not count.

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// Bytes of a plan that stands in the record itself.
 const LONGEST_RECORDED: usize = 64 << 10;

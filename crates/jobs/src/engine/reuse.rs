@@ -18,10 +18,10 @@ use super::fetching::FetchedJob;
 use super::{Engine, EngineInner};
 use crate::completion::{Completion, TransferResult};
 use crate::executor::{ArrayBytes, Collected, OutputContent, ProgramExit};
-use crate::output_choices::OutputChoices;
-use crate::plan::{InputContent, Plan};
 use crate::store::{FetchClaim, JobRecord};
 use crate::workspace;
+use fishplate_programs::output_choices::OutputChoices;
+use fishplate_programs::plan::{InputContent, Plan};
 
 /// How many equal jobs are looked at: the newest.
 const MOST: usize = 16;

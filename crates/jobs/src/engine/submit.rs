@@ -26,11 +26,11 @@ use super::record::PlanText;
 use super::{Engine, EngineInner, Settings, lock, write_fault};
 use crate::completion::Completion;
 use crate::function::payload::PayloadReader;
-use crate::plan::Plan;
-use crate::program::{InputPlacement, PlacedInput};
 use crate::store::quota::{OwnerLimits, Quota};
 use crate::store::{ClaimRequest, NewJob, Submission};
 use crate::workspace::{self, DirectoryLock, Manifest};
+use fishplate_programs::plan::Plan;
+use fishplate_programs::program::{InputPlacement, PlacedInput};
 
 /// How long the end of a job may take from the store to those who wait for it.
 const DELIVERY_TIME: Duration = Duration::from_secs(5);
@@ -601,7 +601,7 @@ fn place_all(
         }
         if let PlacedInput::Bytes(Payload::Spooled(held)) = content
             && !held.is_shared()
-            && !left.clone().any(|later| later.content.is_in(held))
+            && !left.clone().any(|later| is_in(&later.content, held))
         {
             if durable {
                 File::open(held.path())?.sync_data()?;
@@ -661,12 +661,12 @@ fn unpack(
     archive::unpack_any(reader, target, parameter, limits).map_err(refused)
 }
 
-impl PlacedInput {
-    /// Whether it is that very file: one attachment may be several inputs.
-    fn is_in(&self, file: &Arc<dyn FileHandle>) -> bool {
-        let (Self::Bytes(payload) | Self::Directory(payload, _)) = self else { return false };
-        matches!(payload, Payload::Spooled(held) if Arc::ptr_eq(held, file))
-    }
+/// Whether an input is that very file: one attachment may be several inputs.
+fn is_in(input: &PlacedInput, file: &Arc<dyn FileHandle>) -> bool {
+    let (PlacedInput::Bytes(payload) | PlacedInput::Directory(payload, _)) = input else {
+        return false;
+    };
+    matches!(payload, Payload::Spooled(held) if Arc::ptr_eq(held, file))
 }
 
 #[cfg(test)]

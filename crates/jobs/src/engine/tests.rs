@@ -19,12 +19,12 @@ use crate::executor::fake::FakeExecutor;
 use crate::executor::{
     Collected, Executor, Observation, Output, OutputContent, ProgramExit, StartError,
 };
-use crate::plan::{JobLimits, Plan, SuccessRules};
 use crate::stager::Stager;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Filter, Store, StoreError, Transaction, UsageRecord};
+use fishplate_programs::plan::{JobLimits, Plan, SuccessRules};
 
 fn plan() -> Plan {
     Plan {
@@ -42,7 +42,7 @@ fn plan() -> Plan {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: crate::output_choices::OutputChoices::default(),
+        answer: fishplate_programs::output_choices::OutputChoices::default(),
         reuse: None,
         limits: JobLimits::default(),
     }

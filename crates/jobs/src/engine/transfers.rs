@@ -4,8 +4,8 @@ use fishplate_contract::{JobState, PlacementMethod, Transfer, TransferState};
 use fishplate_data::Progress;
 
 use crate::completion::TransferResult;
-use crate::plan::{InputContent, Plan, ReferencedInput};
 use crate::store::JobRecord;
+use fishplate_programs::plan::{InputContent, Plan, ReferencedInput};
 
 /// One transfer.
 #[derive(Debug)]

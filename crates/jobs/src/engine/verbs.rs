@@ -11,10 +11,10 @@ use super::log::beside_runtime;
 use super::reactor::Event;
 use super::{Engine, lock, record, storage_fault, transfers, write_fault};
 use crate::completion::Completion;
-use crate::plan::Plan;
 use crate::store::quota::Quota;
 use crate::store::{Filter, JobRecord, KillRequest, PendingJobs};
 use crate::workspace;
+use fishplate_programs::plan::Plan;
 
 /// How long `kill` waits for the end before it answers that the job is being ended.
 const KILL_WAIT: Duration = Duration::from_secs(20);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fishplate_contract::JobId;
 
 use super::{Executor, Handle, Observation, ProgramExit, StartOrder, StartTrace};
-use crate::plan::{JobLimits, Plan, SuccessRules};
+use fishplate_programs::plan::{JobLimits, Plan, SuccessRules};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -149,7 +149,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: crate::output_choices::OutputChoices::default(),
+        answer: fishplate_programs::output_choices::OutputChoices::default(),
         reuse: None,
         limits: JobLimits { disk_reserve: 0, kill_grace: 1.0, ..JobLimits::default() },
     }

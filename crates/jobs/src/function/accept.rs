@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use fishplate_contract::{Argument, DataType, Fault, FaultCode, Parameter, Value};
 
-use crate::arguments::check;
+use fishplate_programs::arguments::check;
 
 /// The arguments in the caller's order, texts as [`Parameter::normal`] has them, defaults at the end.
 pub(super) fn accept(

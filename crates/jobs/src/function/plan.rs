@@ -16,11 +16,11 @@ use fishplate_formats::dimension::Dimensions;
 use serde::{Deserialize, Serialize};
 
 use super::Functions;
-use crate::plan::{
+use fishplate_programs::plan::{
     FetchedForm, InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule,
     ReferencedInput, SuccessRules,
 };
-use crate::program::{InputPlacement, PlacedInput};
+use fishplate_programs::program::{InputPlacement, PlacedInput};
 
 /// How to start a process that runs a function of this service: a program that calls
 /// [`super::worker::run`] when it is given `arguments`, the service's name and the operation's.
@@ -31,7 +31,7 @@ pub struct WorkerProgram {
     /// Its first arguments.
     pub arguments: Vec<String>,
     /// The environment of its processes, in a file
-    /// ([`crate::program::environment::keep`]).
+    /// ([`fishplate_programs::program::environment::keep`]).
     pub environment: PathBuf,
 }
 
@@ -119,7 +119,7 @@ pub fn plan(
             pattern: "([0-9.]+)%".to_owned(),
             stream: PROGRESS.to_owned(),
         }),
-        answer: crate::output_choices::OutputChoices::default(),
+        answer: fishplate_programs::output_choices::OutputChoices::default(),
         reuse: None,
         limits: entry.job_limits(),
     };

@@ -11,8 +11,8 @@ use fishplate_formats::dimension::check_empty_rows;
 use super::accept::accept;
 use super::signature::{Callable, CallableWithContext, Closure, ClosureWithContext, ParameterType};
 use super::{Context, Function};
-use crate::plan::JobLimits;
-use crate::template::is_name;
+use fishplate_programs::plan::JobLimits;
+use fishplate_programs::template::is_name;
 
 /// A service whose operations are functions of this process.
 #[derive(Debug)]

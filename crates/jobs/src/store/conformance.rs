@@ -16,8 +16,8 @@ use super::{
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
-use crate::output_choices::StoredNotices;
 use crate::process;
+use fishplate_programs::output_choices::StoredNotices;
 
 const LEASE: Duration = Duration::from_secs(10);
 

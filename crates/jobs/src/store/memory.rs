@@ -180,7 +180,7 @@ impl StoredJob {
             job: self.new.id,
             service: self.new.service.clone(),
             owner: self.new.owner.clone(),
-            notice: self.new.notices.due(self.state, self.started.is_some())?,
+            notice: notices::due(self.new.notices, self.state, self.started.is_some())?,
             since: ended.or(self.started).unwrap_or_default(),
             claim: self.notice_claim.clone(),
         })
@@ -591,7 +591,7 @@ impl Transaction for Jobs {
         told: Notice,
     ) -> Result<FencedWrite, StoreError> {
         let Some(job) = self.telling(job, holder) else { return Ok(FencedWrite::Stale) };
-        job.new.notices = job.new.notices.without(told);
+        job.new.notices = notices::without(job.new.notices, told);
         job.notice_claim = NoticeClaim::default();
         Ok(FencedWrite::Accepted)
     }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 
-use crate::output_choices::StoredNotices;
 use crate::process;
+use fishplate_programs::output_choices::StoredNotices;
 
 /// What is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,22 +75,20 @@ pub(super) fn in_turn(
     turns.into_iter().map(|(_, due)| due).take(most).collect()
 }
 
-impl StoredNotices {
-    /// What of them is due to be told of a job that is in this state.
-    pub(super) fn due(self, state: JobState, is_started: bool) -> Option<Notice> {
-        match self {
-            notices if notices.is_none() => None,
-            _ if state.is_final() => Some(Notice::Ended),
-            Self { start: true, .. } if is_started => Some(Notice::Started),
-            _ => None,
-        }
+/// What is due to be told of a job that is in this state.
+pub(super) fn due(wanted: StoredNotices, state: JobState, is_started: bool) -> Option<Notice> {
+    match wanted {
+        wanted if wanted.is_none() => None,
+        _ if state.is_final() => Some(Notice::Ended),
+        StoredNotices { start: true, .. } if is_started => Some(Notice::Started),
+        _ => None,
     }
+}
 
-    /// What is left when this was told.
-    pub(super) fn without(self, told: Notice) -> Self {
-        match told {
-            Notice::Started => Self { start: false, ..self },
-            Notice::Ended => Self::default(),
-        }
+/// What is left when this was told.
+pub(super) fn without(wanted: StoredNotices, told: Notice) -> StoredNotices {
+    match told {
+        Notice::Started => StoredNotices { start: false, ..wanted },
+        Notice::Ended => StoredNotices::default(),
     }
 }

@@ -10,8 +10,8 @@ use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 use super::quota::{OwnerLimits, OwnerQuotas, OwnerUsage, Quota, QuotaExcess};
 use crate::completion::Completion;
 use crate::executor::Handle;
-use crate::output_choices::StoredNotices;
 use crate::process;
+use fishplate_programs::output_choices::StoredNotices;
 
 /// A job to be accepted.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct NewJob {
     pub key: Option<String>,
     /// A digest of operation and arguments: the same key with another one is a conflict.
     pub fingerprint: u64,
-    /// How to run it (see [`crate::plan`]).
+    /// How to run it (see [`fishplate_programs::plan`]).
     pub plan: String,
     /// Bytes that it occupies on the disk, its record not counted.
     pub disk: u64,

@@ -9,7 +9,7 @@ use fishplate_formats::dimension::{Dimensions, check_empty_rows};
 
 use super::beneath;
 use crate::executor::{ArrayBytes, OutputContent};
-use crate::plan::{OutputRule, Plan};
+use fishplate_programs::plan::{OutputRule, Plan};
 
 /// The arrays of one job, collected one after the other.
 pub(super) struct CollectedArrays<'j> {

@@ -14,7 +14,7 @@ use super::arrays::CollectedArrays;
 use super::streams::{open_stream, tail};
 use super::{OutputStream, beneath, directories, disk_use, size, stream_path, work};
 use crate::executor::{Collected, Output, OutputContent, ProgramExit, ProgramFault};
-use crate::plan::{OutputRule, OutputSource, Plan};
+use fishplate_programs::plan::{OutputRule, OutputSource, Plan};
 
 /// How much of standard error's end is kept with a job.
 const STDERR_TAIL: u64 = 4 << 10;

@@ -9,7 +9,7 @@ use fishplate_formats::disk::FreeSpace;
 
 use super::{beneath, work};
 use crate::executor::OutputContent;
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// Where archives go.
 pub(super) const PLACE: &str = "packed";

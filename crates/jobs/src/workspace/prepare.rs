@@ -8,7 +8,7 @@ use std::path::Path;
 use fishplate_formats::disk::{self, FreeSpace};
 
 use super::{beneath, give_back_outputs, work};
-use crate::plan::{InputContent, Plan, StagedFile};
+use fishplate_programs::plan::{InputContent, Plan, StagedFile};
 
 /// A workspace that could not be made ready.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 
 use super::work;
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// Bytes in a job's workspace, its logs, what was fetched for it, the arrays and archives made of its
 /// outputs, and its plan if that is long. What vanishes during the count is not counted.
@@ -99,7 +99,7 @@ pub(super) fn grant_directories(root: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::executor::conformance;
-    use crate::plan::{InputContent, InputFile};
+    use fishplate_programs::plan::{InputContent, InputFile};
 
     #[test]
     fn what_a_program_was_given_counts_only_when_it_was_changed() {

@@ -8,7 +8,7 @@ use std::path::Path;
 use regex::bytes::Regex;
 
 use super::{beneath, stream_path, work};
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// One of a program's two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

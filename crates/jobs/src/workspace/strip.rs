@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{OutputStream, arrays, directories, remove_tree, stream_path, work};
-use crate::plan::Plan;
+use fishplate_programs::plan::Plan;
 
 /// What stays of each stream.
 const LOG_HEAD: u64 = 64 << 10;

@@ -53,8 +53,8 @@ mod tests {
 
     use super::*;
     use crate::executor::conformance;
-    use crate::plan::Plan;
     use crate::workspace::prepare;
+    use fishplate_programs::plan::Plan;
 
     #[test]
     fn outputs_are_the_same_files_until_they_are_given_back() {

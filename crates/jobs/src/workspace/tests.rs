@@ -1,3 +1,5 @@
+mod arrays;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -7,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::executor::{Collected, OutputContent, ProgramExit, conformance};
-use crate::plan::{
+use fishplate_programs::plan::{
     Fetched, InputContent, InputFile, OutputRule, OutputSource, ProgressRule, StagedFile,
 };
 

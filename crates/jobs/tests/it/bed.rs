@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
 use fishplate_jobs::executor::{Executor as _, Handle, ProgramExit, StartOrder, conformance};
-use fishplate_jobs::plan::Plan;
+use fishplate_programs::plan::Plan;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! Outputs as the runner that ran the job collects them.
 
 use fishplate_jobs::executor::{Collected, OutputContent};
-use fishplate_jobs::plan::{OutputRule, OutputSource};
+use fishplate_programs::plan::{OutputRule, OutputSource};
 
 use crate::bed::Bed;
 

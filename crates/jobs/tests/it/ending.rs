@@ -100,9 +100,9 @@ async fn a_program_that_forks_faster_than_it_is_killed_ends() {
                   : > up; sleep 1000";
     let order = bed.order(script, |plan| {
         plan.limits.kill_grace = 0.0;
-        plan.inputs = vec![fishplate_jobs::plan::InputFile {
+        plan.inputs = vec![fishplate_programs::plan::InputFile {
             path: "again".to_owned(),
-            content: fishplate_jobs::plan::InputContent::Text("sh ./again &\n".to_owned()),
+            content: fishplate_programs::plan::InputContent::Text("sh ./again &\n".to_owned()),
         }];
     });
     let handle = bed.start(&order).await;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use fishplate_contract::PlacementMethod;
 use fishplate_jobs::executor::{Executor as _, ProgramExit, StartOrder};
-use fishplate_jobs::plan::{Fetched, InputContent, InputFile};
+use fishplate_programs::plan::{Fetched, InputContent, InputFile};
 
 use crate::bed::Bed;
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use fishplate_jobs::executor::ProgramExit;
-use fishplate_jobs::plan::{OutputRule, OutputSource, Plan};
+use fishplate_programs::plan::{OutputRule, OutputSource, Plan};
 
 use crate::bed::{Bed, NOBODY};
 

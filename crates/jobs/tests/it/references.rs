@@ -19,11 +19,11 @@ use fishplate_data::{
 use fishplate_formats::archive;
 use fishplate_jobs::engine::{Engine, JobRequest, RunMode, Settings};
 use fishplate_jobs::executor::BoxFuture;
-use fishplate_jobs::plan::{
-    FetchedForm, InputContent, InputFile, OutputRule, OutputSource, ReferencedInput,
-};
 use fishplate_jobs::stager::{DeliverOrder, FetchOrder, RegisterOrder, RegisteredOutput, Stager};
 use fishplate_jobs::store::sqlite::SqliteStore;
+use fishplate_programs::plan::{
+    FetchedForm, InputContent, InputFile, OutputRule, OutputSource, ReferencedInput,
+};
 
 use crate::bed::Bed;
 

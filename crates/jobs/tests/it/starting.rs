@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use fishplate_jobs::executor::{Executor as _, StartError, StartOrder, StartTrace};
-use fishplate_jobs::plan::{InputContent, InputFile, StagedFile};
+use fishplate_programs::plan::{InputContent, InputFile, StagedFile};
 
 use crate::bed::{Bed, is_root};
 use crate::skipped::skipped;

@@ -8,8 +8,8 @@ use std::pin::Pin;
 use fishplate_contract::{
     Argument, Call, Fault, FaultCode, Interface, Service, Verb, VerbDefinition,
 };
-use fishplate_jobs::plan::Plan;
-use fishplate_jobs::program::InputPlacement;
+use fishplate_programs::plan::Plan;
+use fishplate_programs::program::InputPlacement;
 
 use super::usage::CallUsage;
 use crate::host::Host;

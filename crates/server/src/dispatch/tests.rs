@@ -8,12 +8,12 @@ use fishplate_contract::{
     Argument, CallOptions, DataRef, Fault, FaultCode, JobState, OutputChoice, OutputForm, Payload,
     Principal, SystemClock, Timestamp, Value, Verb,
 };
-use fishplate_jobs::descriptor::{self, SourceText};
 use fishplate_jobs::engine::{self, Engine};
 use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
 use fishplate_jobs::store::memory::MemoryStore;
 use fishplate_jobs::store::{Store, Transaction, UsageRecord};
+use fishplate_programs::descriptor::{self, SourceText};
 use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::{Credential, DomainId};
 use http_body_util::{BodyExt as _, Full};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fishplate_contract::Fault;
-use fishplate_jobs::descriptor::{Diagnostic, Severity, SourceText};
+use fishplate_programs::descriptor::{Diagnostic, Severity, SourceText};
 
 use super::read::{CheckedPolicy, check};
 use super::rules::AccessPolicy;

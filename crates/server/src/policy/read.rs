@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use fishplate_contract::lexical::closest;
 use fishplate_contract::{Limit, LimitUnit};
 use fishplate_formats::units::read_limit;
-use fishplate_jobs::descriptor::diagnostic::DiagnosticReport;
-use fishplate_jobs::descriptor::table::{self, Table, as_lexical, as_text, wrong_type};
-use fishplate_jobs::descriptor::text::SpannedText;
-use fishplate_jobs::descriptor::{Diagnostic, Severity, SourceText};
 use fishplate_jobs::store::quota::Quota;
+use fishplate_programs::descriptor::diagnostic::DiagnosticReport;
+use fishplate_programs::descriptor::table::{self, Table, as_lexical, as_text, wrong_type};
+use fishplate_programs::descriptor::text::SpannedText;
+use fishplate_programs::descriptor::{Diagnostic, Severity, SourceText};
 
 use super::quotas::{NONE, QuotaRule};
 use super::rules::{ANYBODY, AUTHENTICATED, AccessPolicy, Effect, GROUP, Rule, SETS};

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use fishplate_contract::Principal;
-use fishplate_jobs::descriptor::SourceText;
 use fishplate_jobs::store::quota::{OwnerLimits, OwnerQuotas as _};
+use fishplate_programs::descriptor::SourceText;
 
 use super::file::PolicyFile;
 use super::quotas::PolicyQuotas;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use fishplate_contract::{Argument, Fault, Interface, Service};
-use fishplate_jobs::plan::Plan;
-use fishplate_jobs::program::Program;
+use fishplate_programs::plan::Plan;
+use fishplate_programs::program::Program;
 
 use crate::dispatch::provider::{PlannedJob, Provider};
 use crate::host::Host;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fishplate_jobs::descriptor::{self, SourceText};
 use fishplate_jobs::engine::{Engine, RunMode};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Functions, builtin};
+use fishplate_programs::descriptor::{self, SourceText};
 use fishplate_server::assembly::{self, AssemblyError, Backends, StoreCheck};
 use fishplate_server::current::CurrentHost;
 use fishplate_server::faces::ogc::tell_subscribers;

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use fishplate_client::arguments::{ArgumentWord, WordError, without_files};
-use fishplate_jobs::descriptor::table::{self, Table, wrong_type};
-use fishplate_jobs::descriptor::{DiagnosticReport, SourceText};
+use fishplate_programs::descriptor::table::{self, Table, wrong_type};
+use fishplate_programs::descriptor::{DiagnosticReport, SourceText};
 
 use super::mpfl;
 use crate::output::diagnostics::Mistakes;
 use crate::output::failure::UsageError;
 
-pub(super) use fishplate_jobs::descriptor::text::SpannedText;
+pub(super) use fishplate_programs::descriptor::text::SpannedText;
 
 /// Some ranks, as the file has them.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use fishplate_contract::{Fault, FaultCode};
-use fishplate_jobs::descriptor::DiagnosticReport;
+use fishplate_programs::descriptor::DiagnosticReport;
 use fishplate_wire::WireLimits;
 use fishplate_wire::xml::{Handler, StartTag, Tokenizer};
 

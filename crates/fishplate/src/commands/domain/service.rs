@@ -15,8 +15,8 @@ use fishplate_client::{Retry, Settings};
 use fishplate_data::Network;
 use fishplate_data::policy::PolicySettings;
 use fishplate_formats::units;
-use fishplate_jobs::descriptor::{Description, SourceText, check_text};
-use fishplate_jobs::template::{CommandItem, Word, WordPart};
+use fishplate_programs::descriptor::{Description, SourceText, check_text};
+use fishplate_programs::template::{CommandItem, Word, WordPart};
 use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::{Credential, DomainId};
 

@@ -8,8 +8,8 @@ use fishplate_contract::{Fault, JobId, PlacementMethod, Timestamp, TransferState
 use super::{Effect, FetchedJob, Reactor};
 use crate::completion::{Completion, TransferResult};
 use crate::engine::transfers::JobTransfer;
-use crate::plan::Plan;
 use crate::store::FetchClaim;
+use fishplate_programs::plan::Plan;
 
 /// A job whose data is fetched under this claim.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use fishplate_contract::{LimitHit, Principal, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{JobLimits, SuccessRules};
 use crate::store::Store as _;
 use crate::store::conformance::{dead, job, request};
 use crate::store::memory::MemoryStore;
+use fishplate_programs::plan::{JobLimits, SuccessRules};
 
 fn plan() -> Arc<Plan> {
     Arc::new(Plan {
@@ -31,7 +31,7 @@ fn plan() -> Arc<Plan> {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: crate::output_choices::OutputChoices::default(),
+        answer: fishplate_programs::output_choices::OutputChoices::default(),
         reuse: None,
         limits: JobLimits::default(),
     })

@@ -7,8 +7,8 @@ use fishplate_contract::{
 
 use super::*;
 use crate::executor::{ArrayBytes, Collected, Observation, Output, OutputContent, ProgramExit};
-use crate::plan::{OutputRule, OutputSource};
 use crate::stager::fake::FakeStager;
+use fishplate_programs::plan::{OutputRule, OutputSource};
 
 const MAIL: &str = "mailto:ann@example.org";
 

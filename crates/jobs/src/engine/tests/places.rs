@@ -7,8 +7,8 @@ use super::references::{MESH, fetch, with_stager};
 use super::*;
 use crate::engine::outcome::no_references;
 use crate::engine::{Reservation, new_id};
-use crate::plan::FetchedForm;
 use crate::store::quota::OwnerLimits;
+use fishplate_programs::plan::FetchedForm;
 
 fn reservation(domain: &str, places: u32) -> Reservation {
     Reservation {

@@ -5,8 +5,8 @@ use fishplate_formats::array_file::Format;
 
 use super::*;
 use crate::executor::local::{LocalExecutor, LocalSettings};
-use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 use crate::stager::fake::FakeStager;
+use fishplate_programs::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 
 pub(super) const MESH: &str = "http://a.example/grant/mesh";
 const GRID: &str = "http://b.example/grant/grid";

@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::references::{MESH, fetch, with_stager};
 use super::*;
-use crate::plan::FetchedForm;
 use crate::stager::fake::FakeStager;
+use fishplate_programs::plan::FetchedForm;
 
 const OTHER: &str = "http://c.example/grant/other";
 

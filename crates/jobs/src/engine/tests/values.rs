@@ -7,9 +7,9 @@ use fishplate_contract::Payload;
 
 use super::*;
 use crate::completion::Completion;
-use crate::plan::{InputContent, InputFile, ProgressRule};
-use crate::program::{InputPlacement, PlacedInput};
 use crate::store::ClaimRequest;
+use fishplate_programs::plan::{InputContent, InputFile, ProgressRule};
+use fishplate_programs::program::{InputPlacement, PlacedInput};
 
 /// Work that brings a file of so many bytes along.
 fn bringing(bytes: usize) -> JobRequest {

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use super::process_tree::ReachedLimit;
 use super::procfs::Stat;
 use super::sampler::free_bytes;
-use crate::plan::Plan;
 use crate::workspace;
 use fishplate_formats::units;
+use fishplate_programs::plan::Plan;
 
 /// A job on a disk that it may have filled.
 pub(super) struct DiskConsumer<'a> {

@@ -9,8 +9,8 @@ use fishplate_contract::{JobId, LimitHit};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::executor::{ProgramExit, StartError};
-use crate::plan::Plan;
-use crate::program::command_line::ARGUMENTS_SIZE;
+use fishplate_programs::plan::Plan;
+use fishplate_programs::program::command_line::ARGUMENTS_SIZE;
 
 /// The version of this protocol. It is part of the socket's name, so that servers of different
 /// versions on one data directory each have supervisors that understand them.

@@ -16,8 +16,8 @@ use super::procfs::{Stat, now_millis, signal_all, stat};
 use super::sampler::Samplers;
 use super::spawn::file_size;
 use crate::executor::ProgramExit;
-use crate::plan::{OutputSource, Plan};
 use crate::workspace;
+use fishplate_programs::plan::{OutputSource, Plan};
 
 /// A limit and its value: what stopped a job.
 pub(super) type ReachedLimit = (String, String);
@@ -318,7 +318,7 @@ pub(super) fn value_files(plan: &Plan, directory: &Path) -> Vec<PathBuf> {
     let is_value = |name: &str| {
         DataType::from_name(name).is_some_and(|it| !it.is_binary() && it.as_array().is_none())
     };
-    let path = |rule: &crate::plan::OutputRule| match &rule.source {
+    let path = |rule: &fishplate_programs::plan::OutputRule| match &rule.source {
         OutputSource::Path(path) if is_value(&rule.data_type) => Some(work.join(path)),
         _ => None,
     };

@@ -24,8 +24,8 @@ use super::read_only::ReadOnlyInputs;
 use super::spawn::{Environments, SpawnError, StartContext, refusal_of, spawn};
 use super::wait::{PeekResult, WaitResult, await_child, block_signals, peek, readable, reap_of};
 use crate::executor::{ProgramExit, StartError};
-use crate::plan::{InputContent, InputFile, Plan};
 use crate::workspace;
+use fishplate_programs::plan::{InputContent, InputFile, Plan};
 
 /// Programs that end within this time are told of once, as started and ended.
 const SHORT: Duration = Duration::from_millis(2);

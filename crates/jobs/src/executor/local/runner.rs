@@ -23,8 +23,8 @@ use super::run::{Observer, Run, StartStage, watch};
 use super::slot::{SLOT_SIZE, Slots};
 use super::spawn::{Environments, refusal_of};
 use super::wait::{block_signals, drain, readable};
-use crate::plan::{Plan, SuccessRules};
 use crate::workspace;
+use fishplate_programs::plan::{Plan, SuccessRules};
 
 /// What a runner gets from the supervisor that forked it.
 #[derive(Debug)]

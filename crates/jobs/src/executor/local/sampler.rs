@@ -11,8 +11,8 @@ use fishplate_formats::units;
 use super::disk_shortage::{self, DiskConsumer, DiskShortage};
 use super::process_tree::{ReachedLimit, value_files};
 use super::procfs::Stat;
-use crate::plan::Plan;
 use crate::workspace;
+use fishplate_programs::plan::Plan;
 
 /// Shortest and longest time between two looks.
 const SHORTEST: Duration = Duration::from_millis(1);

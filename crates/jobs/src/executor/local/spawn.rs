@@ -28,9 +28,9 @@ use super::cgroup::JobGroup;
 use super::message::StartRefusal;
 use super::procfs::JOB_VARIABLE;
 use super::read_only::{ReadOnlyInputs, UNGUARDED};
-use crate::plan::Plan;
-use crate::program::command_line::most_arguments;
 use crate::workspace::{self, OutputStream};
+use fishplate_programs::plan::Plan;
+use fishplate_programs::program::command_line::most_arguments;
 
 /// What a program is started with beside its plan.
 #[derive(Debug)]

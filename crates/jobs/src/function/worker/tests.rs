@@ -5,9 +5,9 @@ use super::super::plan::{WorkerProgram, plan};
 use super::*;
 use crate::executor::{ArrayBytes, OutputContent, ProgramExit};
 use crate::function::PackedArray;
-use crate::plan::{Fetched, InputContent, Plan};
-use crate::program::{InputPlacement, PlacedInput};
 use crate::workspace;
+use fishplate_programs::plan::{Fetched, InputContent, Plan};
+use fishplate_programs::program::{InputPlacement, PlacedInput};
 
 fn services() -> Vec<Functions> {
     vec![

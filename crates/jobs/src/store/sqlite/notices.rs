@@ -7,9 +7,9 @@ use rusqlite::params;
 
 use super::rows::id;
 use super::sql::Sql;
-use crate::output_choices::StoredNotices;
 use crate::store::notices::{DueNotice, Notice, NoticeClaim, in_turn};
 use crate::store::{FencedWrite, StoreError};
+use fishplate_programs::output_choices::StoredNotices;
 
 /// The bits of `jobs.notices`.
 const START: i64 = 1;

@@ -13,10 +13,10 @@ use super::schema::{SCHEMA_VERSION, make_schema};
 use super::sql::{LISTED_ENDED, LISTED_UNFINISHED};
 use super::store::{SqliteStore, lock};
 use super::usage::{JOB_BYTES, UNFINISHED};
-use crate::output_choices::StoredNotices;
 use crate::store::conformance::{dead, request};
 use crate::store::quota::{DayUsage, OwnerLimits};
 use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
+use fishplate_programs::output_choices::StoredNotices;
 
 #[test]
 fn the_log_has_room_beyond_its_end_and_goes_on_as_before() {

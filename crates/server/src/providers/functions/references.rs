@@ -14,7 +14,7 @@ use fishplate_data::{Lease, PoolError, Progress, RegistrationMode};
 use fishplate_formats::array_file::{self, Format, LocatedBytes as Elements, ReadError, npy};
 use fishplate_formats::dimension::Dimensions;
 use fishplate_jobs::function::context::storage_fault;
-use fishplate_jobs::output_choices::{OutputChoices, StoredChoice};
+use fishplate_programs::output_choices::{OutputChoices, StoredChoice};
 use tokio::task::JoinSet;
 
 use crate::data::{Data, blocking};

@@ -11,8 +11,6 @@ use fishplate_contract::Clock as _;
 use super::*;
 use crate::engine::judge;
 use crate::executor::{Collected, Output, OutputContent};
-use crate::output_choices::{OutputChoices, StoredChoice};
-use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 use crate::process;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
@@ -21,6 +19,8 @@ use crate::store::{
     ClaimRequest, FencedWrite, FetchRequest, KillRequest, NewJob, PendingJobs, Store, StoreError,
     Transaction,
 };
+use fishplate_programs::output_choices::{OutputChoices, StoredChoice};
+use fishplate_programs::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 
 const LEASE: Duration = Duration::from_millis(10);
 const JOBS: u8 = 3;

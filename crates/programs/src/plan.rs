@@ -46,7 +46,7 @@ pub struct Plan {
     /// What counts as success.
     pub success: SuccessRules,
     /// File of the workspace in which the program tells why it failed, as JSON
-    /// ([`crate::executor::ProgramFault`]); its fault then is the job's.
+    /// (`ProgramFault` of the executor); its fault then is the job's.
     #[serde(default)]
     pub fault: Option<String>,
     /// How to read the program's progress.
@@ -55,7 +55,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "OutputChoices::is_plain")]
     pub answer: OutputChoices,
     /// Its caller takes the results of an equal job of before, if there is one that they may have: a digest of the service and of what the call
-    /// holds, 64 hexadecimal digits. What is fetched comes on top ([`crate::engine`]).
+    /// holds, 64 hexadecimal digits. What is fetched comes on top, when the engine has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reuse: Option<String>,
     /// What the job may use.
@@ -305,33 +305,23 @@ impl Plan {
 }
 
 /// Bytes in JSON.
-pub(crate) mod base64_bytes {
+pub mod base64_bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    /// As a text in base64.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&base64_simd::STANDARD.encode_to_string(bytes))
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    /// From a text in base64.
+    ///
+    /// # Errors
+    /// It is no text, or not in base64.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         base64_simd::STANDARD.decode_to_vec(text).map_err(serde::de::Error::custom)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plan_needs_what_its_limits_allow() {
-        let mut plan = crate::executor::conformance::plan("/bin/true", &[]);
-        assert_eq!(plan.needs(), Needs { cores: None, memory: None, wall_time: None });
-        plan.limits.cores = Some(2);
-        plan.limits.memory = Some(1 << 30);
-        plan.limits.wall_time = Some(1.5);
-        let wall_time = Some(Duration::from_millis(1500));
-        assert_eq!(plan.needs(), Needs { cores: Some(2), memory: Some(1 << 30), wall_time });
-        plan.limits.wall_time = Some(f64::INFINITY);
-        assert_eq!(plan.needs().wall_time, None);
     }
 }

@@ -9,7 +9,7 @@ use fishplate_contract::{
 ///
 /// # Errors
 /// A fault that names the parameter and says what would be right.
-pub(crate) fn check<'p>(
+pub fn check<'p>(
     operation: &str,
     parameters: impl Iterator<Item = &'p Parameter> + Clone,
     arguments: &[Argument],

@@ -99,7 +99,7 @@ impl OutputChoices {
     }
 
     /// By value, by reference, or as the server likes.
-    pub(crate) fn form(&self, name: &str) -> OutputForm {
+    pub fn form(&self, name: &str) -> OutputForm {
         let form = self.choice(name).and_then(|choice| OutputForm::from_name(&choice.form));
         let unchosen =
             if self.session.is_some() { OutputForm::Reference } else { OutputForm::Value };
@@ -107,7 +107,7 @@ impl OutputChoices {
     }
 
     /// The same with choices that were made later: what they do not name stays as it was chosen.
-    pub(crate) fn chosen_again(&self, mut again: Vec<StoredChoice>) -> Self {
+    pub fn chosen_again(&self, mut again: Vec<StoredChoice>) -> Self {
         if !again.iter().any(|choice| choice.name == OutputChoice::ALL) {
             let stays = |earlier: &&StoredChoice| again.iter().all(|it| it.name != earlier.name);
             let earlier: Vec<_> = self.choices.iter().filter(stays).cloned().collect();
@@ -126,7 +126,7 @@ impl OutputChoices {
     }
 
     /// Where outputs are delivered: each choice's name and destination.
-    pub(crate) fn destinations(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn destinations(&self) -> impl Iterator<Item = (&str, &str)> {
         self.choices.iter().filter_map(|choice| Some((choice.name.as_str(), choice.to.as_deref()?)))
     }
 
@@ -140,10 +140,7 @@ impl OutputChoices {
 ///
 /// # Errors
 /// As [`Plan::choose`].
-pub(crate) fn choices(
-    rules: &[OutputRule],
-    wanted: &[OutputChoice],
-) -> Result<Vec<StoredChoice>, Fault> {
+pub fn choices(rules: &[OutputRule], wanted: &[OutputChoice]) -> Result<Vec<StoredChoice>, Fault> {
     for (at, choice) in wanted.iter().enumerate() {
         if wanted[..at].iter().any(|earlier| earlier.name == choice.name) {
             let name = lexical::shortened(&choice.name);
@@ -196,7 +193,7 @@ fn check(rules: &[OutputRule], choice: &OutputChoice) -> Result<(), Fault> {
 
 impl OutputRule {
     /// It holds a file or an array, and so can go by reference.
-    pub(crate) fn is_referable(&self) -> bool {
+    pub fn is_referable(&self) -> bool {
         DataType::from_name(&self.data_type)
             .is_some_and(|it| it.is_binary() || it.as_array().is_some())
     }

@@ -1,5 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Array, DataRef, DataType, ElementType, FileHandle, Payload, Value};
@@ -8,7 +9,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::descriptor::{SourceText, check_text};
-use crate::plan::{FetchedForm, InputContent, InputFile, OutputRule, OutputSource};
+use crate::plan::{
+    FetchedForm, InputContent, InputFile, JobLimits, Needs, OutputRule, OutputSource,
+};
 
 /// A service in a directory of its own, with an executable `p` beside it.
 struct Fixture {
@@ -54,6 +57,20 @@ fn texts(arguments: &[(&str, &str)]) -> Vec<Argument> {
 
 fn data(name: &str, bytes: &'static [u8]) -> Argument {
     Argument::new(name, Value::Data(Payload::Inline(Bytes::from_static(bytes))))
+}
+
+#[test]
+fn a_plan_needs_what_its_limits_allow() {
+    let mut plan = fixture("command = './p'").plan(&[]).unwrap();
+    plan.limits = JobLimits::default();
+    assert_eq!(plan.needs(), Needs { cores: None, memory: None, wall_time: None });
+    plan.limits.cores = Some(2);
+    plan.limits.memory = Some(1 << 30);
+    plan.limits.wall_time = Some(1.5);
+    let wall_time = Some(Duration::from_millis(1500));
+    assert_eq!(plan.needs(), Needs { cores: Some(2), memory: Some(1 << 30), wall_time });
+    plan.limits.wall_time = Some(f64::INFINITY);
+    assert_eq!(plan.needs().wall_time, None);
 }
 
 #[test]
