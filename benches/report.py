@@ -313,7 +313,8 @@ def quake(found: dict) -> list[str]:
                   f"{watching['processor']['median']:.3f} of the processor time a call; the watching itself uses "
                   f"{watching['watching_cores']:.2%} of a core."]
     if beside := found.get("generator"):
-        lines += ["", f"The generator beside wrk and k6, {beside['clients']} clients, calls that take {beside['nap'] * 1000:.0f} ms "
+        lines += ["", f"The generator beside wrk and k6, {beside['clients']} clients, of a hundred calls "
+                  f"{', '.join(f'{share} of {float(length) * 1000:.0f} ms' for length, share in beside['naps'].items())} "
                   "(medians of rounds; ratios QUAKE's to theirs, each round's own):", "",
                   "| | QUAKE | wrk | ratio | k6 | ratio |", "|---|---|---|---|---|---|"]
         lines += ["| " + " | ".join([what, f"{beside['quake'][what]:.0f}", *(
