@@ -86,8 +86,8 @@ impl Usage {
     pub(super) fn ageing(&self, criteria: Criteria, until: Option<f64>) -> Vec<ResourceAgeing> {
         let resources: [(&str, f64, Amount); 3] = [
             ("memory", MEMORY_STEP, |sample| sample.memory),
-            ("descriptors", 1.0, |sample| sample.descriptors),
-            ("threads", 1.0, |sample| sample.threads),
+            ("descriptors", criteria.negligible_count, |sample| sample.descriptors),
+            ("threads", criteria.negligible_count, |sample| sample.threads),
         ];
         let mut all = Vec::new();
         for (process, lives) in &self.lives {

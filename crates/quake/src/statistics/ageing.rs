@@ -28,13 +28,15 @@ const ESTIMATED: f64 = 9.0;
 pub struct Criteria {
     /// Growth over the whole run by less than this part of what is used is no leak, even if it is sure.
     pub negligible: f64,
+    /// Growth over the whole run by fewer descriptors or threads is none: they come and go by ones.
+    pub negligible_count: f64,
     /// To be called flat, growth over the whole run by this part must be excluded.
     pub flat_within: f64,
 }
 
 impl Default for Criteria {
     fn default() -> Self {
-        Self { negligible: 0.01, flat_within: 0.05 }
+        Self { negligible: 0.01, negligible_count: 5.0, flat_within: 0.05 }
     }
 }
 
@@ -83,8 +85,8 @@ pub struct Ageing {
 }
 
 impl Ageing {
-    /// Of the samples of one life of a process, without its warm-up. `least` is the smallest growth that there is:
-    /// a page, a descriptor.
+    /// Of the samples of one life of a process, without its warm-up. `least` is the smallest growth that counts: what the
+    /// kernel counts pages by, some descriptors.
     pub fn of(samples: &[Sample], criteria: Criteria, least: f64) -> Self {
         let whole = Self::judged(samples, samples, criteria, least);
         if !matches!(whole.judgement, Judgement::Undecided(_)) {
@@ -98,8 +100,8 @@ impl Ageing {
         Self::still(settled, samples, criteria, least).unwrap_or(whole)
     }
 
-    /// What hardly moves is flat, however its samples depend on each other: a garbage collector's heap that creeps to its level has
-    /// few batches, and the growth to be excluded would have moved it at least twice as far as it moved. The bounds are those
+    /// What hardly rises is flat, however its samples depend on each other: a garbage collector's heap that creeps to its level has
+    /// few batches, and the growth to be excluded would have raised it at least twice as far as it ever rose. The bounds are those
     /// of all its movement as a trend.
     fn still(part: &[Sample], all: &[Sample], criteria: Criteria, least: f64) -> Option<Self> {
         if part.len() < FEWEST {
@@ -107,18 +109,19 @@ impl Ageing {
         }
         let level = super::median(&mut part.iter().map(|at| at.value).collect::<Vec<_>>())?;
         let lasted = |of: &[Sample], along: Along| Some(along(of.last()?) - along(of.first()?));
-        let (low, high) =
-            part.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
-                (low.min(at.value), high.max(at.value))
-            });
-        let moved = high - low;
+        // From what was lowest before.
+        let (mut low, mut high, mut rise) = (f64::INFINITY, f64::NEG_INFINITY, 0.0_f64);
+        for Sample { value, .. } in part {
+            (low, high) = (low.min(*value), high.max(*value));
+            rise = rise.max(value - low);
+        }
         let share = lasted(part, seconds)? / lasted(all, seconds)?;
-        if 2.0 * moved > (criteria.flat_within * level).max(least) * share {
+        if 2.0 * rise > (criteria.flat_within * level).max(least) * share {
             return None;
         }
-        let rose = part.last()?.value - part.first()?.value;
+        let grown = part.last()?.value - part.first()?.value;
         let over = |length: f64| {
-            let slope = Slope { slope: rose, lower: -moved, upper: moved };
+            let slope = Slope { slope: grown, lower: low - high, upper: rise };
             (length > 0.0).then(|| slope.times(1.0 / length))
         };
         Some(Self {
