@@ -200,9 +200,15 @@ pub(crate) fn slope(of: Slope, resource: &str) -> String {
 fn growth(of: &ResourceAgeing, figures: &Figures) -> String {
     let ageing = &of.ageing;
     let mut text = format!("{} of {} grows", of.resource, of.process);
-    match (ageing.per_request, ageing.per_hour) {
+    // Over requests if it surely does so; what grows by time, whether anybody asks or not, over time.
+    let sure = |per: &Slope| per.lower > 0.0;
+    match (ageing.per_request.filter(sure), ageing.per_hour) {
         (Some(per), _) => text += &format!(" by {}", slope(per, &of.resource)),
-        (None, Some(per)) => text += &format!(" by {} an hour", amount(per.slope, &of.resource)),
+        (None, Some(per)) => {
+            let [slope, lower, upper] =
+                [per.slope, per.lower, per.upper].map(|per| amount(per, &of.resource));
+            text += &format!(" by {slope} an hour (95 %: {lower} to {upper})");
+        }
         (None, None) => {}
     }
     let room = figures.memory_available.filter(|_| of.resource == "memory");

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -48,7 +49,7 @@ pub(crate) struct CgiArgs {
 pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let variables = cgi::CgiVariables::of_process();
     let script_url = variables.script_url()?;
-    let _log = arguments.hosting.start_log()?;
+    let _log = arguments.hosting.start_log(Duration::ZERO)?;
     let files: Vec<PathBuf> = arguments.file.into_iter().collect();
     let (descriptions, warnings) =
         arguments.service.descriptions(&files, &arguments.words, false)?;

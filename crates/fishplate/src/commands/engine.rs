@@ -12,7 +12,7 @@ use fishplate_jobs::engine::RunMode;
 use fishplate_server::assembly::{self, StoreCheck};
 use nix::fcntl::{Flock, FlockArg};
 
-use super::hosting::HostingArgs;
+use super::hosting::{HostingArgs, LOG_REST};
 
 /// How long an engine rests before it ends.
 const IDLE: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub(crate) struct EngineArgs {
 pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     // A session of its own: whoever ends the script that started us does not end us.
     let _ = nix::unistd::setsid();
-    let _log = arguments.hosting.start_log()?;
+    let _log = arguments.hosting.start_log(LOG_REST)?;
     let limits = arguments.hosting.limits(arguments.public_url.clone())?;
     let data = limits.jobs.data.clone();
     let runtime = super::hosting::runtime()?;

@@ -2,9 +2,10 @@
 //! on when a CGI script has answered.
 
 use std::fs;
-use std::io::{BufWriter, IsTerminal as _};
+use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -169,19 +170,42 @@ impl ServiceArgs {
     }
 }
 
+/// A writer that rests after each flush. The log's thread flushes when no line waits, and would be woken for each line of a
+/// busy server; so lines gather, and the calls that they are of wake nobody.
+struct Paced<W> {
+    writer: W,
+    rest: Duration,
+}
+
+/// Of a server's log; nobody who reads along notices it.
+pub(crate) const LOG_REST: Duration = Duration::from_millis(20);
+
+impl<W: Write> Write for Paced<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.writer.write(line)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.writer.flush()?;
+        std::thread::sleep(self.rest);
+        Ok(())
+    }
+}
+
 fn usage<T>(message: &str) -> anyhow::Result<T> {
     Err(UsageError(message.to_owned()).into())
 }
 
 impl HostingArgs {
     /// Starts the log on standard error, in a thread of its own: a reader that stalls holds no call. While
-    /// it does, up to 128,000 lines wait and more are dropped. What has come meanwhile is written at once. What is given
-    /// writes the rest when it is dropped.
-    pub(crate) fn start_log(&self) -> anyhow::Result<WorkerGuard> {
+    /// it does, up to 128,000 lines wait and more are dropped. What has come meanwhile is written at once, and after it the
+    /// thread rests for this long ([`Paced`]). What is given writes the rest when it is dropped.
+    pub(crate) fn start_log(&self, rest: Duration) -> anyhow::Result<WorkerGuard> {
         // The SDK of MCP tells of each message that it begins and ends to serve, and what its client can do.
         let quiet = if self.log.contains("rmcp") { "" } else { "rmcp=error," };
         let filter = EnvFilter::try_new(format!("{quiet}{}", self.log))?;
-        let (writer, rest) = tracing_appender::non_blocking(BufWriter::new(std::io::stderr()));
+        let writer = Paced { writer: BufWriter::new(std::io::stderr()), rest };
+        let (writer, guard) = tracing_appender::non_blocking(writer);
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(writer)
@@ -190,7 +214,7 @@ impl HostingArgs {
             LogFormat::Text => log.with_target(false).init(),
             LogFormat::Json => log.json().init(),
         }
-        Ok(rest)
+        Ok(guard)
     }
 
     /// The limits, as set.

@@ -32,7 +32,7 @@ use nix::sys::socket::SockaddrIn6;
 
 use self::running::{RunningServer, Signals};
 use super::domain::service::{self as domain_manager, ReachArgs};
-use super::hosting::{HostingArgs, ServiceArgs};
+use super::hosting::{HostingArgs, LOG_REST, ServiceArgs};
 use crate::configuration::Resolution;
 use crate::output::diagnostics::Mistakes;
 use crate::output::failure::UsageError;
@@ -303,7 +303,7 @@ pub(super) fn limits(words: &[OsString]) -> anyhow::Result<Limits> {
 pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     let resolution = Resolution::of(&super::grammar(), words)?;
     let arguments = ServeArgs::from_arg_matches(&resolution.matches)?;
-    let _log = arguments.hosting.start_log()?;
+    let _log = arguments.hosting.start_log(LOG_REST)?;
     if let Some(file) = &resolution.file {
         tracing::info!("configured by {}", file.source.name);
     }

@@ -5,7 +5,7 @@
 //! minima). Batches are made longer until neighbours tell nothing of each other; with fewer than 12 left, nothing
 //! is said. A server that warms up grows ever more slowly, one that leaks does not: a rise has to be in the later half
 //! too, and as steep. What can't be decided of the whole is looked at again without its initial transient ([`transient`]), for
-//! whether it is flat, and at last for whether it moves at all ([`Ageing::still`]).
+//! whether it is flat, and at last, there and in its later half, for whether it rises at all ([`Ageing::still`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +97,11 @@ impl Ageing {
         if again.judgement == Judgement::Flat {
             return again;
         }
-        Self::still(settled, samples, criteria, least).unwrap_or(whole)
+        let later = &samples[samples.len() / 2..];
+        [settled, later]
+            .into_iter()
+            .find_map(|part| Self::still(part, samples, criteria, least))
+            .unwrap_or(whole)
     }
 
     /// What hardly rises is flat, however its samples depend on each other: a garbage collector's heap that creeps to its level has
