@@ -2,6 +2,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "made-up data is cut to what fits")]
 
+mod broken_connections;
 mod collectives;
 mod communicators;
 mod deadlocks;
@@ -12,6 +13,7 @@ mod inter;
 mod persistent;
 mod point_to_point;
 mod soap;
+mod strangers;
 mod topologies;
 
 /// A test of the suite, at every number of ranks, on every transport.
