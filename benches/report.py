@@ -313,8 +313,7 @@ def quake(found: dict) -> list[str]:
                   f"{watching['processor']['median']:.3f} of the processor time a call; the watching itself uses "
                   f"{watching['watching_cores']:.2%} of a core."]
     if beside := found.get("generator"):
-        lines += ["", f"The generator beside wrk and k6, {beside['clients']} clients, of a hundred calls "
-                  f"{', '.join(f'{share} of {float(length) * 1000:.0f} ms' for length, share in beside['naps'].items())} "
+        lines += ["", f"The generator beside wrk and k6, {beside['clients']} clients, calls of {beside['naps'][0]} to {beside['naps'][1]} ms "
                   "(medians of rounds; ratios QUAKE's to theirs, each round's own):", "",
                   "| | QUAKE | wrk | ratio | k6 | ratio |", "|---|---|---|---|---|---|"]
         lines += ["| " + " | ".join([what, f"{beside['quake'][what]:.0f}", *(

@@ -26,25 +26,23 @@ SHORT = {name: ["--set", "workload.duration=20s"] for name in ("function", "prog
 SHORT["kill"] = ["--set", "workload.duration=100s"]
 UNTRUSTED = 10  # the exit code of `quake run` for a verdict that speaks against a system
 
-# Calls that take their time at the server, so that generators are not compared by what they leave of the processors: of a
-# hundred so many of so many seconds. Each quantile lies within the calls of one length, which it is a little above; the 99 % of
-# calls that are all equal would be what the scheduler did to it, which differs by a third between two runs of any generator.
-NAPS, PLACES = {0.02: 88, 0.06: 10, 0.2: 2}, 64
+# Calls that take their time at the server, so that generators are not compared by what they leave of the processors: milliseconds,
+# each as likely. The 99 % of calls that are all equal would be what the scheduler did to them, which differs by a third between two
+# runs of any generator.
+NAPS, PLACES = (20, 99), 64
 QUANTILES = {"p50": "50", "p90": "90", "p99": "99"}
 PEERS = ("wrk", "k6")
 
 K6_SCRIPT = """import http from 'k6/http';
-const bodies = {bodies};
 export default function () {{
-  const body = bodies[Math.floor(Math.random() * bodies.length)];
-  http.post({url}, body, {{ headers: {{ 'Content-Type': 'text/xml; charset=utf-8', 'SOAPAction': '""' }} }});
+  const nap = {least} + Math.floor(Math.random() * ({most} - {least} + 1));
+  http.post({url}, {before} + nap + {after}, {{ headers: {{ 'Content-Type': 'text/xml; charset=utf-8', 'SOAPAction': '""' }} }});
 }}
 """
 
 # Added to what has wrk post one body.
-WRK_MIX = """math.randomseed(os.time())
-local bodies = {{ {bodies} }}
-request = function() return wrk.format(nil, nil, nil, bodies[math.random(#bodies)]) end
+WRK_NAPS = """math.randomseed(os.time())
+request = function() return wrk.format(nil, nil, nil, [[{before}]] .. math.random({least}, {most}) .. [[{after}]]) end
 """
 
 
@@ -165,8 +163,9 @@ def generator(tools: Tools, rounds: int, seconds: int) -> dict:
     k6 = tools.k6()
     rows = []
     with serving_words(tools.binary, Path(tempfile.mkdtemp(prefix="naps-", dir=tools.scratch)), words) as server:
-        script = write_script(tools, "nap", nap(min(NAPS)))
-        script.write_text(script.read_text() + WRK_MIX.format(bodies=", ".join(f"[[{body}]]" for body in hundred())))
+        (least, most), (before, after) = NAPS, nap()
+        script = write_script(tools, "nap", f"<t:seconds>0.0{least}</t:seconds>")
+        script.write_text(script.read_text() + WRK_NAPS.format(least=least, most=most, before=before, after=after))
         wrk(tools.wrk, server.url, script, 1)
         for number in range(rounds):
             rows.append({"wrk": by_wrk(tools, server.url, script, seconds),
@@ -179,13 +178,9 @@ def generator(tools: Tools, rounds: int, seconds: int) -> dict:
             **{side: {what: statistics.median(row[side][what] for row in rows) for what in names} for side in ("quake", *PEERS)}}
 
 
-def nap(seconds: float) -> str:
-    return f"<t:seconds>{seconds}</t:seconds>"
-
-
-def hundred() -> list[str]:
-    """A hundred requests, of which one is drawn for each call."""
-    return [request("nap", nap(seconds)) for seconds, share in NAPS.items() for _ in range(share)]
+def nap() -> list[str]:
+    """What stands before and behind a nap's milliseconds, two digits, in a request."""
+    return request("nap", "<t:seconds>0.0MS</t:seconds>").split("MS")
 
 
 def by_wrk(tools: Tools, url: str, script: Path, seconds: int) -> dict:
@@ -196,7 +191,8 @@ def by_wrk(tools: Tools, url: str, script: Path, seconds: int) -> dict:
 
 def by_k6(tools: Tools, k6: Path, url: str, seconds: int) -> dict:
     script, summary = tools.scratch / "nap.js", tools.scratch / "k6.json"
-    script.write_text(K6_SCRIPT.format(bodies=json.dumps(hundred()), url=json.dumps(url)))
+    (least, most), (before, after) = NAPS, map(json.dumps, nap())
+    script.write_text(K6_SCRIPT.format(least=least, most=most, before=before, after=after, url=json.dumps(url)))
     before = machine.children()
     subprocess.run([str(word) for word in (k6, "run", "--quiet", "--vus", CLIENTS, "--duration", f"{seconds}s", "--summary-export",
                                            summary, "--summary-trend-stats", "p(50),p(90),p(99)", script)],
@@ -213,9 +209,8 @@ def by_k6(tools: Tools, k6: Path, url: str, seconds: int) -> dict:
 def by_quake(tools: Tools, url: str, seconds: int, name: str) -> dict:
     file = tools.scratch / "generator.toml"
     file.write_text(f'name = "generator"\n[system]\nname = "naps"\nurl = "{url}"\n[workload]\n'
-                    f'clients = {CLIENTS}\nduration = "{seconds}s"\nwarm_up = 200\n'
-                    + "".join(f'[[operation]]\nname = "nap"\nweight = {share}\narguments = ["seconds={length}"]\n'
-                              for length, share in NAPS.items()))
+                    f'clients = {CLIENTS}\nduration = "{seconds}s"\nwarm_up = 200\n[[operation]]\nname = "nap"\n'
+                    f'arguments = ["seconds=0.0{{random:{NAPS[0]}..{NAPS[1]}}}"]\n')
     ours = experiment(tools, file, name, [])["cells"][0]
     return {"a_second": ours["goodput"], **{name: ours["service"][name] for name in QUANTILES},
             "cpu_microseconds": ours["generator"]["processor_per_request"], "lag": ours["generator"]["lag_max"]}
