@@ -18,7 +18,8 @@ from drivers import end_with_us
 from preparation import venv
 
 PYGEOAPI = "0.21.0"
-REQUIREMENTS = (f"pygeoapi=={PYGEOAPI}", "gunicorn==27.0.1", "gevent==26.9.0")
+# `packaging` is what gunicorn's worker of gevent imports, and does not ask for.
+REQUIREMENTS = (f"pygeoapi=={PYGEOAPI}", "gunicorn==27.0.1", "gevent==26.9.0", "packaging==26.3")
 WORKERS = 4
 START = 120  # seconds
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Process, Settings};
 
-use crate::domain::{CREDENTIAL, DOMAIN, processes, run_with, soap_domain_at};
+use crate::domain::{CREDENTIAL, DOMAIN, run_with, soap_domain_at};
 
 /// Repeatable numbers that look random.
 struct Random(u64);

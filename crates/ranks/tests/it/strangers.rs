@@ -7,7 +7,7 @@ use std::time::Duration;
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{Credential, Error, Process, Settings};
 
-use crate::domain::{CREDENTIAL, DOMAIN, processes, run_with, soap_domain};
+use crate::domain::{CREDENTIAL, DOMAIN, run_with, soap_domain};
 use crate::failures::quick;
 
 /// Whoever knows a port and the domain but not its credential gets nothing and disturbs nobody.
