@@ -44,10 +44,14 @@ def written(place: Path) -> tuple[Path, str]:
 def measure(tools: Tools, rounds: int, seconds: int) -> dict:
     """Rounds in which the program itself and each side take turns; first `CALLS` calls of each, and what memory they leave."""
     program, description = written(tools.scratch)
+    # What it prints would stand among the times.
+    alone = tools.scratch / "add-alone.sh"
+    alone.write_text(PROGRAM.replace("echo", "exec >/dev/null; echo"))
+    alone.chmod(0o755)
     with contextlib.ExitStack() as stack:
         sides, left_out = started(tools, stack, program, description)
         memory = {side.title: remembered(tools, side) for side in sides}
-        rows = [{"load": round(machine.load(), 2), "program": statistics.median(run([tools.bare, seconds, 1, program])[1]),
+        rows = [{"load": round(machine.load(), 2), "program": statistics.median(run([tools.bare, seconds, 1, alone])[1]),
                  **{side.title: turn(tools, side, seconds) for side in sides}} for _ in range(rounds)]
     return {"clients": CLIENTS, "calls": CALLS, "workers": pygeoapi_server.WORKERS, "pygeoapi": pygeoapi_server.PYGEOAPI,
             "left_out": left_out, "rounds": rows, "loads": spread([row["load"] for row in rows]),
