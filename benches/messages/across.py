@@ -16,6 +16,7 @@ from tools import Tools
 PORT = 7000  # of raw TCP: nobody else is in the namespace
 IMPLEMENTATIONS = (
     Implementation("ours-tcp", "Fishplate, TCP", "ours", ("--transport", "tcp")),
+    Implementation("ours-one-stream", "Fishplate, TCP, one stream", "ours", ("--transport", "tcp", "--limit", "parallel_streams=1")),
     Implementation("ours-soap", "Fishplate, SOAP", "ours", ("--transport", "soap")),
     Implementation("openmpi-tcp", "Open MPI, TCP", "openmpi",
                    ("--prtemca", "prte_if_include", DEVICE, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",

@@ -64,7 +64,7 @@ class Plan:
         sizes = COLLECTIVE_SIZES if whole else FEW_SIZES
         cells = [("barrier", 0), *((operation, n) for operation in SIZED for n in sizes)]
         if ranks == 2:
-            cells += [(operation, n) for operation in P2P for n in ((1, 23, 91, 362, 700) if few else SIZES)]
+            cells += [(operation, n) for operation in P2P for n in ((1, 23, 91, 362, 700, 2000) if few else SIZES)]
         if ranks == 4:
             cells += [("pingpong", n) for n in FEW_SIZES] + [("waiting", 0)]
         if ranks in (4, 8):

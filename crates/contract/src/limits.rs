@@ -563,6 +563,12 @@ limits! {
         eager_limit: usize = 128 << 10, Bytes Launch;
         /// the same between ranks that share memory
         shared_memory_eager_limit: usize = 64 << 10, Bytes Launch;
+        /// connections that carry the parts of a long message side by side to a rank at another site, 16 at most;
+        /// with 1, messages go over one
+        parallel_streams: usize = 4, Count Launch;
+        /// bytes of such a message that each of them carries at least;
+        /// what is shorter takes fewer
+        stream_bytes: usize = 2 << 20, Bytes Launch;
         /// bytes of eager messages that a rank holds for receives to come, of all senders together;
         /// what is more waits at its sender
         unexpected_memory: usize = 64 << 20, Bytes Launch;

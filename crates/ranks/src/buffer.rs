@@ -67,6 +67,12 @@ impl ReceiveBuffer {
         Self { start: self.start, length: self.length }
     }
 
+    /// Some of it, for a part of a message. Parts are filled one after another, so none is written while another is.
+    pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.length, "a part within the buffer");
+        Self { start: self.start.wrapping_add(range.start), length: range.len() }
+    }
+
     /// How many bytes.
     pub fn length(&self) -> usize {
         self.length

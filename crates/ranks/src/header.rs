@@ -174,7 +174,7 @@ pub enum Kind {
     RequestToSend = 1,
     /// The receive `receiver` takes `length` bytes of the message of `sender`.
     ClearToSend = 2,
-    /// The payload for `receiver`.
+    /// The payload for `receiver`, or a part of it.
     Data = 3,
     /// The eager message of the synchronous send `sender` is matched.
     Matched = 4,
@@ -223,7 +223,7 @@ pub struct Header {
     pub from: Rank,
     /// The receiver's rank in the domain.
     pub to: Rank,
-    /// The communicator's context.
+    /// The communicator's context. Data has none: see [`Header::offset`].
     pub context: Context,
     /// The message's tag.
     pub tag: Tag,
@@ -248,6 +248,11 @@ impl Header {
     /// Bytes of payload that follow it.
     pub fn payload_length(&self) -> u64 {
         if matches!(self.kind, Kind::Eager | Kind::Data) { self.length } else { 0 }
+    }
+
+    /// Of data: where in its message it begins, which the other kinds' context stands for.
+    pub fn offset(&self) -> u64 {
+        self.context.0
     }
 
     /// As bytes, little-endian, in the order of the fields.

@@ -9,10 +9,14 @@ use fishplate_contract::limits::DEFAULTS;
 use crate::collective::Algorithms;
 use crate::collective::algorithm;
 use crate::error::{Error, Result};
+use crate::header::Rank;
 use crate::transport::tls::CA_FILE;
 
 /// The environment variable that sets limits: `eager_limit=65536,peer_timeout=500`, in bytes and milliseconds.
 pub const VARIABLE: &str = "FISHPLATE_LIMITS";
+
+/// More connections to one rank do not make a message faster, and each takes its kernel's memory.
+pub(crate) const MOST_STREAMS: usize = 16;
 
 /// What a process may be told when it joins a domain. Those that are limits have their defaults in
 /// [`fishplate_contract::limits`], section "ranks".
@@ -22,6 +26,10 @@ pub struct Settings {
     pub eager_limit: usize,
     /// The same between ranks that share memory, where a payload is copied no more often for being eager.
     pub shared_memory_eager_limit: usize,
+    /// Connections that carry the parts of a long message side by side to a rank at another site.
+    pub parallel_streams: usize,
+    /// Bytes of such a message that each of them carries at least.
+    pub stream_bytes: usize,
     /// Bytes of eager messages that a process holds for receives to come, all senders together; what
     /// exceeds it waits at its sender.
     pub unexpected_memory: usize,
@@ -70,6 +78,8 @@ impl Default for Settings {
         Self {
             eager_limit: DEFAULTS.eager_limit,
             shared_memory_eager_limit: DEFAULTS.shared_memory_eager_limit,
+            parallel_streams: DEFAULTS.parallel_streams,
+            stream_bytes: DEFAULTS.stream_bytes,
             unexpected_memory: DEFAULTS.unexpected_memory,
             buffer_size: DEFAULTS.buffer_size,
             spin: Duration::from_micros(20),
@@ -87,6 +97,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Connections between two ranks that are worth having for long messages.
+    pub(crate) fn streams(&self, from: Rank, to: Rank) -> usize {
+        let Sites { of_ranks, are_near } = &self.sites;
+        let site = |rank: Rank| of_ranks.get(rank as usize);
+        if *are_near || site(from) == site(to) {
+            1
+        } else {
+            self.parallel_streams.clamp(1, MOST_STREAMS)
+        }
+    }
+
     /// With the limits that [`VARIABLE`] of this process's environment sets, the algorithms that
     /// [`algorithm::VARIABLE`] names, and the file that [`CA_FILE`] names.
     pub fn with_environment(mut self) -> Result<Self> {
@@ -121,6 +142,8 @@ impl Settings {
             match name {
                 "eager_limit" => self.eager_limit = count,
                 "shared_memory_eager_limit" => self.shared_memory_eager_limit = count,
+                "parallel_streams" => self.parallel_streams = count,
+                "stream_bytes" => self.stream_bytes = count,
                 "unexpected_memory" => self.unexpected_memory = count,
                 "buffer_size" => self.buffer_size = count,
                 "peer_timeout" => self.peer_timeout = time()?,

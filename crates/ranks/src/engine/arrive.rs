@@ -1,7 +1,7 @@
 //! Frames from a transport: each pair's in order, once.
 
 use crate::engine::frame::{Payload, Place, ReceiveTarget};
-use crate::engine::peer::PeerState;
+use crate::engine::peer::{Early, PeerState};
 use crate::engine::record::{Message, Purpose, Record, bytes};
 use crate::engine::state::{Engine, MESSAGE_COST};
 use crate::error::{Error, Result};
@@ -13,18 +13,13 @@ impl Engine {
     /// too early is kept for its turn.
     pub fn begin(&mut self, header: Header) -> Result<ReceiveTarget> {
         self.check(&header)?;
-        let wanted = header.kind != Kind::Data || self.wants(&header);
-        let known = self.has_begun(&header);
-        let peer = &mut self.peers[header.from as usize];
-        if peer.state != PeerState::Alive || known {
+        if self.peer_state(header.from) != PeerState::Alive || self.has_begun(&header) {
             return Ok(ReceiveTarget { header, place: Place::Nowhere, purpose: Purpose::Nothing });
         }
-        if !wanted {
-            return Err(Error::Protocol {
-                from: header.from,
-                problem: "it sent data that nobody asked for",
-            });
+        if header.kind == Kind::Data && self.is_part(&header)? {
+            return Ok(self.part(header));
         }
+        let peer = &mut self.peers[header.from as usize];
         if header.kind == Kind::Eager {
             let (before, received) = (peer.accepted + MESSAGE_COST as u64, peer.received);
             let accepted = before.checked_add(header.length);
@@ -34,7 +29,7 @@ impl Engine {
             })?;
         }
         if header.sequence > peer.begun + 1 {
-            peer.early.insert(header.sequence, None);
+            peer.early.insert(header.sequence, Early::Arriving);
             let place = Place::Fresh(vec![0; bytes(header.payload_length())]);
             return Ok(ReceiveTarget { header, place, purpose: Purpose::Early });
         }
@@ -88,7 +83,20 @@ impl Engine {
                 let target = ReceiveTarget { header, place, purpose };
                 if let Some(slot) = self.peers[header.from as usize].early.get_mut(&header.sequence)
                 {
-                    *slot = Some(target);
+                    *slot = Early::Whole(target);
+                }
+                return self.take_early(header.from);
+            }
+            (Purpose::Part(request), _) => {
+                if let Some(slot) = self.peers[header.from as usize].early.get_mut(&header.sequence)
+                {
+                    *slot = Early::Received;
+                }
+                if let Some(Record::Receive(receive)) = self.requests.get_mut(&request) {
+                    receive.arrived += bytes(header.length);
+                    if receive.arrived == receive.wanted() {
+                        self.received(request);
+                    }
                 }
                 return self.take_early(header.from);
             }
@@ -134,11 +142,14 @@ impl Engine {
     fn take_early(&mut self, from: Rank) -> Result<()> {
         loop {
             let peer = &mut self.peers[from as usize];
-            let next = peer.begun + 1;
-            if !matches!(peer.early.get(&next), Some(Some(_))) {
+            let Some(first) = peer.early.first_entry() else { return Ok(()) };
+            if *first.key() != peer.begun + 1 || matches!(first.get(), Early::Arriving) {
                 return Ok(());
             }
-            let Some(Some(mut early)) = peer.early.remove(&next) else { return Ok(()) };
+            let Early::Whole(mut early) = first.remove() else {
+                peer.begun += 1;
+                continue;
+            };
             let mut target = self.turn(early.header)?;
             if let (Some(to), Some(body)) = (target.rest(0), early.rest(0)) {
                 to.copy_from_slice(body);
@@ -223,11 +234,33 @@ impl Engine {
         }
     }
 
-    /// Whether data is what a receive waits for.
-    fn wants(&self, header: &Header) -> bool {
-        matches!(self.requests.get(&header.receiver), Some(Record::Receive(receive))
-            if receive.matched.is_some_and(|envelope| envelope.source == header.from
-                && bytes(header.length) == envelope.length.min(receive.capacity)))
+    /// Whether data is a part of what a receive waits for, or all of it. The receive counts it as begun.
+    fn is_part(&mut self, header: &Header) -> Result<bool> {
+        let length = bytes(header.length);
+        if let Some(Record::Receive(receive)) = self.requests.get_mut(&header.receiver)
+            && receive.matched.is_some_and(|envelope| envelope.source == header.from)
+            && bytes(header.offset()).saturating_add(length) <= receive.wanted()
+            && receive.begun.saturating_add(length) <= receive.wanted()
+        {
+            receive.begun += length;
+            return Ok(length < receive.wanted());
+        }
+        Err(Error::Protocol { from: header.from, problem: "it sent data that nobody asked for" })
+    }
+
+    /// Its turn has come when it is here, and its place is known before: several may arrive at once.
+    fn part(&mut self, header: Header) -> ReceiveTarget {
+        self.peers[header.from as usize].early.insert(header.sequence, Early::Arriving);
+        let buffer = match self.requests.get(&header.receiver) {
+            Some(Record::Receive(receive)) => receive.buffer.as_ref(),
+            _ => None,
+        };
+        let offset = bytes(header.offset());
+        let place = match buffer {
+            Some(buffer) => Place::Posted(buffer.part(offset..offset + bytes(header.length))),
+            None => Place::Nowhere,
+        };
+        ReceiveTarget { header, place, purpose: Purpose::Part(header.receiver) }
     }
 
     fn data(&mut self, header: Header) -> ReceiveTarget {

@@ -27,6 +27,15 @@ impl Payload {
         }
     }
 
+    /// Some of them.
+    pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Self {
+        match self {
+            Self::Empty => Self::Empty,
+            Self::Owned(bytes) => Self::Owned(bytes[range].into()),
+            Self::Borrowed(buffer) => Self::Borrowed(buffer.part(range)),
+        }
+    }
+
     /// Makes it independent of the caller's memory.
     pub fn detach(&mut self) {
         self.detach_into(Vec::new);
@@ -50,7 +59,7 @@ pub struct Frame {
     pub header: Header,
     /// The payload, of [`Header::payload_length`] bytes.
     pub payload: Payload,
-    /// Who is to be told ([`crate::Engine::sent`](super::Engine::sent)) when the receiver has all of it.
+    /// Who is to be told ([`crate::Engine::sent`](super::Engine::sent)) when the receiver has all of this frame.
     pub request: Option<RequestId>,
     /// An eager send that is complete if the frame is carried at once ([`crate::Engine::delay`](super::Engine::delay)).
     pub eager: Option<RequestId>,
@@ -94,7 +103,9 @@ impl ReceiveTarget {
 
     /// Stops using the memory of this request.
     pub fn detach(&mut self, request: RequestId) {
-        if self.purpose == Purpose::Receive(request) && matches!(self.place, Place::Posted(_)) {
+        let is_for =
+            matches!(self.purpose, Purpose::Receive(it) | Purpose::Part(it) if it == request);
+        if is_for && matches!(self.place, Place::Posted(_)) {
             self.place = Place::Nowhere;
         }
     }

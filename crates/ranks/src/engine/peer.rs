@@ -15,12 +15,25 @@ pub enum PeerState {
     Failed,
 }
 
+/// What has become of a frame whose turn has not come.
+#[derive(Debug)]
+pub(crate) enum Early {
+    /// Its payload is arriving.
+    Arriving,
+    /// It is here.
+    Whole(ReceiveTarget),
+    /// It is a part of a message, and in its buffer.
+    Received,
+}
+
 /// Another process (or this one, which sends to itself too).
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) state: PeerState,
     /// Payloads up to this go to it at once, with credit.
     pub(crate) eager_limit: usize,
+    /// Connections that carry the parts of a long message to it side by side.
+    pub(crate) streams: usize,
     /// Messages that were sent to it, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -28,8 +41,8 @@ pub(crate) struct Peer {
     pub(crate) sent: u64,
     /// The last sequence number from it whose turn has come.
     pub(crate) begun: u64,
-    /// Frames from it that came before their turn; `None` while their payload is arriving.
-    pub(crate) early: BTreeMap<u64, Option<ReceiveTarget>>,
+    /// Frames from it that came before their turn, and parts of messages until they are received.
+    pub(crate) early: BTreeMap<u64, Early>,
     /// Credit used of what it grants us, in bytes since the beginning.
     pub(crate) credit_used: u64,
     /// Credit that it has given back, in bytes since the beginning.
@@ -47,6 +60,7 @@ impl Peer {
         Self {
             state: PeerState::Alive,
             eager_limit,
+            streams: 1,
             messages: 0,
             bytes: 0,
             sent: 0,

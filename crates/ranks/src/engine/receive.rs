@@ -105,6 +105,8 @@ impl Engine {
             pattern,
             buffer: Some(buffer),
             capacity,
+            begun: 0,
+            arrived: 0,
             matched: None,
             released: false,
         };

@@ -72,6 +72,8 @@ pub(crate) fn bytes(length: u64) -> usize {
 pub(crate) enum Purpose {
     /// For a receive.
     Receive(RequestId),
+    /// A part of what a receive waits for.
+    Part(RequestId),
     /// For an unexpected message.
     Message(MessageId),
     /// It came before its turn.
@@ -92,6 +94,13 @@ pub(crate) enum Record {
     Complete(Result<Status>),
 }
 
+impl ReceiveRecord {
+    /// Bytes of its message that it takes.
+    pub(crate) fn wanted(&self) -> usize {
+        self.matched.map_or(0, |envelope| envelope.length.min(self.capacity))
+    }
+}
+
 impl Record {
     /// A send that has to arrive though nobody waits for it: a buffered one, or one that was released.
     pub(crate) fn is_owed(&self) -> bool {
@@ -108,6 +117,8 @@ pub(crate) struct SendRecord {
     pub(crate) payload: Option<Payload>,
     /// Its payload is under way.
     pub(crate) in_flight: bool,
+    /// Frames of it that the receiver has to have yet, once it is.
+    pub(crate) frames: usize,
     /// It need not arrive: its operation failed.
     pub(crate) abandoned: bool,
     /// Nobody asks for its outcome.
@@ -117,9 +128,12 @@ pub(crate) struct SendRecord {
 #[derive(Debug)]
 pub(crate) struct ReceiveRecord {
     pub(crate) pattern: Pattern,
-    /// Where it goes; taken while it arrives.
+    /// Where it goes; taken while it arrives, unless by parts.
     pub(crate) buffer: Option<ReceiveBuffer>,
     pub(crate) capacity: usize,
+    /// Bytes of parts that have come or are arriving, and of those that are here.
+    pub(crate) begun: usize,
+    pub(crate) arrived: usize,
     /// The message that it got.
     pub(crate) matched: Option<Envelope>,
     /// Nobody asks for its outcome, and its buffer is gone.

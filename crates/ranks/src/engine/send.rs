@@ -56,6 +56,7 @@ impl Engine {
                 mode,
                 payload: None,
                 in_flight: false,
+                frames: 1,
                 abandoned: false,
                 released: false,
             }));
@@ -80,6 +81,7 @@ impl Engine {
             mode,
             payload: Some(payload),
             in_flight: false,
+            frames: 1,
             abandoned: false,
             released,
         };
@@ -125,17 +127,26 @@ impl Engine {
             mode: frame.header.mode,
             payload: None,
             in_flight: true,
+            frames: 1,
             abandoned: false,
             released: false,
         });
         Some(request)
     }
 
-    /// The receiver has all of a request's payload.
+    /// The receiver has all of a frame that carries this request's payload, or a part of it.
     pub fn sent(&mut self, request: RequestId) {
-        if matches!(self.requests.get(&request), Some(Record::Send(_))) {
-            self.complete(request, Ok(Status::EMPTY));
+        if let Some(Record::Send(send)) = self.requests.get_mut(&request) {
+            send.frames = send.frames.saturating_sub(1);
+            if send.frames == 0 {
+                self.complete(request, Ok(Status::EMPTY));
+            }
         }
+    }
+
+    /// So many connections carry the parts of a long message to a rank side by side from now on.
+    pub fn set_streams(&mut self, to: Rank, streams: usize) {
+        self.peers[to as usize].streams = streams.max(1);
     }
 
     /// The receiver takes `wanted` bytes of what `request` offered it.
@@ -155,19 +166,26 @@ impl Engine {
         let buffered = send.mode == Mode::Buffered;
         let length = payload.bytes().len();
         let wanted = wanted.min(length);
-        let payload = match payload {
-            Payload::Borrowed(buffer) => Payload::Borrowed(buffer.part(0..wanted)),
-            Payload::Owned(bytes) if wanted < length => Payload::Owned(bytes[..wanted].into()),
-            whole => whole,
-        };
+        let size = wanted.div_ceil(self.peers[from as usize].streams).max(self.stream_bytes);
+        let parts = wanted.div_ceil(size).max(1);
+        send.frames = parts;
         if buffered {
             self.buffered -= length;
         }
         let mut header = self.header(from, Kind::Data);
-        header.length = wanted as u64;
         header.sender = request;
         header.receiver = receiver;
-        self.emit(header, payload, Some(request));
+        let mut payload = payload;
+        for range in (0..parts).map(|part| part * size..wanted.min((part + 1) * size)) {
+            header.context = Context(range.start as u64);
+            header.length = range.len() as u64;
+            let part = if range.len() == length {
+                std::mem::replace(&mut payload, Payload::Empty)
+            } else {
+                payload.part(range)
+            };
+            self.emit(header, part, Some(request));
+        }
         true
     }
 

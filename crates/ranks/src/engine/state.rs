@@ -31,6 +31,8 @@ pub struct Engine {
     pub(crate) window: u64,
     /// What messages of clients occupy of what they may together, which is as much as a sender.
     pub(crate) client_memory: u64,
+    /// Bytes of a message that each of several connections carries at least.
+    pub(crate) stream_bytes: usize,
     pub(crate) buffer_size: usize,
     pub(crate) buffered: usize,
     events: u64,
@@ -52,6 +54,7 @@ impl Engine {
             disconnects: Vec::new(),
             window: settings.unexpected_memory as u64 / u64::from(size).max(1),
             client_memory: 0,
+            stream_bytes: settings.stream_bytes.max(1),
             buffer_size: settings.buffer_size,
             buffered: 0,
             events: 0,

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::buffer::{ReceiveBuffer, SendBuffer};
+use crate::engine::peer::PeerState;
 use crate::error::Error;
 use crate::header::{Context, DomainId, Header, Kind, Mode, Rank, RequestId, Tag};
 use crate::matching::Pattern;
@@ -62,6 +63,14 @@ impl World {
             posted: vec![],
             clock: 0,
         }
+    }
+
+    /// Long messages go to each rank over so many connections.
+    fn with_streams(mut self, streams: usize) -> Self {
+        for engine in &mut self.engines {
+            (0..engine.size()).for_each(|to| engine.set_streams(to, streams));
+        }
+        self
     }
 
     fn send(&mut self, from: Rank, to: Rank, tag: Tag, length: usize, mode: Mode) {
@@ -199,9 +208,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn any_interleaving_keeps_the_standards_promises(steps in steps(), memory in 0..6000usize) {
-        let settings = Settings { eager_limit: 300, unexpected_memory: memory, ..Settings::default() };
-        let mut world = World::new(3, &settings);
+    fn any_interleaving_keeps_the_standards_promises(steps in steps(), memory in 0..6000usize, streams in 1..5usize) {
+        let settings = Settings { eager_limit: 300, stream_bytes: 90, unexpected_memory: memory, ..Settings::default() };
+        let mut world = World::new(3, &settings).with_streams(streams);
         for step in steps {
             match step {
                 Step::Send { from, to, tag, length, mode } => world.send(from, to, tag, length, mode),
@@ -333,6 +342,87 @@ fn buffered_sends_keep_to_their_memory() {
         matches!(world.engines[0].take_outcome(world.sent[2].request), Some(Ok(_))),
         "its memory is free again"
     );
+}
+
+/// A world in which rank 1 has cleared a message of 500 bytes, and the frames of its four parts.
+fn parts() -> (World, Vec<(Header, Vec<u8>)>) {
+    let settings = Settings { eager_limit: 300, stream_bytes: 100, ..Settings::default() };
+    let mut world = World::new(2, &settings).with_streams(4);
+    world.send(0, 1, 0, 500, Mode::Standard);
+    world.receive(1, None, None);
+    while world.wires[&(0, 1)].len() != 4 {
+        assert!(world.deliver(0, 0, false));
+    }
+    let parts = world.wires.remove(&(0, 1)).unwrap().into();
+    (world, parts)
+}
+
+#[test]
+fn a_message_is_complete_when_all_of_its_parts_are_here_and_who_leaves_comes_after_them() {
+    let (mut world, parts) = parts();
+    let ranges = parts.iter().map(|(header, _)| (header.offset(), header.length));
+    assert_eq!(ranges.collect::<Vec<_>>(), [(0, 125), (125, 125), (250, 125), (375, 125)]);
+    world.engines[0].announce_leave();
+    world.collect();
+    let (leave, _) = world.wires.remove(&(0, 1)).unwrap().remove(0).unwrap();
+    let engine = &mut world.engines[1];
+    // Several are arriving, and the last is here first.
+    let mut first = engine.begin(parts[0].0).unwrap();
+    let mut last = engine.begin(parts[3].0).unwrap();
+    engine.deliver(leave, &[]).unwrap();
+    last.rest(0).unwrap().copy_from_slice(&parts[3].1);
+    engine.finish(last).unwrap();
+    first.rest(0).unwrap().copy_from_slice(&parts[0].1);
+    engine.finish(first).unwrap();
+    engine.deliver(parts[2].0, &parts[2].1).unwrap();
+    assert_eq!(engine.peer_state(0), PeerState::Alive);
+    assert!(!engine.is_complete(world.posted[0].request));
+    engine.deliver(parts[1].0, &parts[1].1).unwrap();
+    assert!(
+        matches!(engine.take_outcome(world.posted[0].request), Some(Ok(status)) if status.length == 500)
+    );
+    assert_eq!(engine.peer_state(0), PeerState::Left);
+    assert_eq!(world.posted[0].buffer[..500], world.sent[0].bytes[..]);
+}
+
+#[test]
+fn parts_that_are_none_of_the_message_are_told() {
+    let (mut world, parts) = parts();
+    let (header, _) = parts[3];
+    let engine = &mut world.engines[1];
+    for wrong in [
+        Header { context: Context(376), ..header },
+        Header { length: 126, ..header },
+        Header { context: Context(u64::MAX), ..header },
+        Header { receiver: RequestId(99), ..header },
+    ] {
+        let told = engine.begin(wrong);
+        assert!(matches!(told, Err(Error::Protocol { from: 0, .. })), "{wrong:?}");
+    }
+    // More in all than it has.
+    let _filled = engine.begin(header).unwrap();
+    let again =
+        Header { sequence: header.sequence + 1, context: Context(0), length: 376, ..header };
+    assert!(matches!(engine.begin(again), Err(Error::Protocol { from: 0, .. })));
+}
+
+#[test]
+fn a_receive_that_was_let_go_takes_its_parts_to_nowhere() {
+    let (mut world, parts) = parts();
+    let engine = &mut world.engines[1];
+    let request = world.posted[0].request;
+    let mut arriving = engine.begin(parts[0].0).unwrap();
+    engine.release(request);
+    arriving.detach(request);
+    assert!(arriving.rest(0).is_none(), "its memory is not used any more");
+    engine.finish(arriving).unwrap();
+    for (header, body) in &parts[1..] {
+        let mut target = engine.begin(*header).unwrap();
+        assert!(target.rest(0).is_none(), "{body:?}");
+        engine.finish(target).unwrap();
+    }
+    assert!(engine.is_over(request));
+    assert_eq!(world.posted[0].buffer[..], [0; CAPACITY]);
 }
 
 #[test]

@@ -30,6 +30,17 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long one of several addresses has to come about before the next is tried; twice as long each time all were.
 const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Of the socket of a connection, to the poller: to which rank it goes, and which of the streams to there it is, from 0.
+pub(super) fn token(to: Rank, stream: u32) -> u64 {
+    u64::from(stream) << 32 | u64::from(to)
+}
+
+/// The reverse.
+#[expect(clippy::cast_possible_truncation, reason = "its halves")]
+pub(super) fn rank_and_stream(token: u64) -> (Rank, u32) {
+    (token as u32, (token >> 32) as u32)
+}
+
 /// How a sender and its receiver speak over a connection.
 pub(super) trait Protocol: Debug {
     /// What stands before a payload.
@@ -212,6 +223,11 @@ impl<P: Protocol> Outgoing<P> {
         self.written == self.kept.len() && !self.waits_for_room && self.kept.iter().all(is_word)
     }
 
+    /// Bytes that were not acknowledged.
+    pub(super) fn unacknowledged(&self) -> usize {
+        self.kept.iter().map(|kept| kept.frame.payload.bytes().len()).sum()
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.connection, Connection::Closed)
     }
@@ -343,8 +359,18 @@ impl<P: Protocol> Outgoing<P> {
                 engine.undelivered(rank);
             }
         } else if self.tick(now, poller) {
-            engine.fail(rank);
+            if self.is_spare() {
+                tracing::info!(rank, "there is a stream less");
+                self.close();
+            } else {
+                engine.fail(rank);
+            }
         }
+    }
+
+    /// One of several streams that has nothing to carry.
+    fn is_spare(&self) -> bool {
+        rank_and_stream(self.token).1 > 0 && self.kept.is_empty()
     }
 
     /// Does what it is time for; whether the other process has been out of reach for too long.
@@ -443,7 +469,7 @@ impl<P: Protocol> Outgoing<P> {
 
     /// The connection is broken; another is tried for.
     fn fall(&mut self, error: &io::Error) {
-        tracing::debug!(%error, rank = self.token, "a connection broke");
+        tracing::debug!(%error, rank = rank_and_stream(self.token).0, "a connection broke");
         let now = Instant::now();
         self.looked = now;
         let since = self.lost_since.get_or_insert(now);
@@ -507,7 +533,7 @@ impl<P: Protocol> Outgoing<P> {
                     let route = &mut self.routes[self.at];
                     route.rejected = None;
                     self.chosen = Some(self.at);
-                    tracing::info!(rank = self.token, address = %route, "connected");
+                    tracing::info!(rank = rank_and_stream(self.token).0, address = %route, "connected");
                     Connection::Ready(stream)
                 }
                 ready => ready,

@@ -134,9 +134,22 @@ fn exchange(world: &Communicator, messages: u64) {
 
 #[test]
 fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
+    cut(&Settings { eager_limit: 4000, unexpected_memory: 256 << 10, ..Settings::default() });
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_reordered_when_streams_are_cut() {
+    cut(&Settings {
+        eager_limit: 4000,
+        unexpected_memory: 256 << 10,
+        stream_bytes: 2000,
+        sites: [0, 1, 2][..].into(),
+        ..Settings::default()
+    });
+}
+
+fn cut(settings: &Settings) {
     let size = 3;
-    let settings =
-        Settings { eager_limit: 4000, unexpected_memory: 256 << 10, ..Settings::default() };
     let cuts = Arc::new(AtomicUsize::new(0));
     let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let addresses: Vec<_> = (0u64..)
@@ -146,7 +159,7 @@ fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
         })
         .collect();
     let processes = (0..).zip(listeners).map(|(rank, listener)| {
-        let tcp = Tcp::new(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings).unwrap();
+        let tcp = Tcp::new(DOMAIN, CREDENTIAL, rank, listener, &addresses, settings).unwrap();
         Process::join(DOMAIN, rank, size, Box::new(tcp), settings.clone()).unwrap()
     });
     run_with(processes.collect(), |world| {

@@ -22,6 +22,8 @@ const HANG: Duration = Duration::from_secs(120);
 pub(crate) enum Kind {
     Local,
     Tcp,
+    /// TCP between ranks that are each at a site of its own: long messages go over several connections.
+    Streams,
     SharedMemory,
     /// Ranks of two hosts: even ones share memory, odd ones do, and between them is TCP.
     TwoHosts,
@@ -31,11 +33,23 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Local, Self::Tcp, Self::SharedMemory, Self::TwoHosts, Self::Soap, Self::Gateway];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Local,
+        Self::Tcp,
+        Self::Streams,
+        Self::SharedMemory,
+        Self::TwoHosts,
+        Self::Soap,
+        Self::Gateway,
+    ];
 }
 
 pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<Process>> {
+    let streams = || {
+        let sites: Vec<u32> = (0..size).collect();
+        Settings { stream_bytes: 1500, sites: sites[..].into(), ..settings.clone() }
+    };
+    let settings = &if matches!(kind, Kind::Streams) { streams() } else { settings.clone() };
     let join = |rank, transport: Box<dyn fishplate_ranks::transport::Transport>| {
         Process::join(DOMAIN, rank, size, transport, settings.clone()).unwrap()
     };
@@ -46,7 +60,7 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
             .collect(),
         Kind::Soap => soap_domain(size, settings).0,
         Kind::Gateway => gateway_domain(size, settings),
-        Kind::Tcp | Kind::SharedMemory | Kind::TwoHosts => {
+        Kind::Tcp | Kind::Streams | Kind::SharedMemory | Kind::TwoHosts => {
             let listeners: Vec<_> =
                 (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
             let hosts = match kind {

@@ -14,6 +14,7 @@ mod persistent;
 mod point_to_point;
 mod soap;
 mod strangers;
+mod streams;
 mod topologies;
 
 /// A test of the suite, at every number of ranks, on every transport.
@@ -42,6 +43,11 @@ macro_rules! conformance {
         mod soap {
             $(#[test] fn $test() {
                 (1..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Soap, size, super::$test));
+            })+
+        }
+        mod streams {
+            $(#[test] fn $test() {
+                (1..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Streams, size, super::$test));
             })+
         }
         mod tcp {

@@ -4,7 +4,7 @@ use crate::credential::{Credential, Nonce, PROOF_SIZE};
 use crate::header::{DomainId, Rank};
 
 /// The version of all that ranks say to each other over a connection, a digit or letter. It changes whenever one of these does.
-pub(super) const VERSION: u8 = b'2';
+pub(super) const VERSION: u8 = b'3';
 const NAME: [u8; 7] = *b"fp-rank";
 const MAGIC: [u8; 8] = [NAME[0], NAME[1], NAME[2], NAME[3], NAME[4], NAME[5], NAME[6], VERSION];
 
@@ -41,6 +41,8 @@ pub(super) struct Greeting {
     pub(super) domain: DomainId,
     pub(super) from: Rank,
     pub(super) to: Rank,
+    /// Which of its connections to there, from 0.
+    pub(super) stream: u32,
     /// The sender's process: another one in its place can't go on with its sequence numbers.
     pub(super) instance: u64,
     /// For the receiver's proof.
@@ -48,7 +50,7 @@ pub(super) struct Greeting {
 }
 
 impl Greeting {
-    const FIELDS: usize = 56;
+    const FIELDS: usize = 60;
     pub(super) const SIZE: usize = Self::FIELDS + PROOF_SIZE;
 
     /// With the proof that `challenge` asks for.
@@ -58,8 +60,9 @@ impl Greeting {
         bytes[8..24].copy_from_slice(self.domain.as_bytes());
         bytes[24..28].copy_from_slice(&self.from.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.to.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.instance.to_le_bytes());
-        bytes[40..Self::FIELDS].copy_from_slice(&self.nonce);
+        bytes[32..36].copy_from_slice(&self.stream.to_le_bytes());
+        bytes[36..44].copy_from_slice(&self.instance.to_le_bytes());
+        bytes[44..Self::FIELDS].copy_from_slice(&self.nonce);
         let proof = credential.prove(&proved(b"sender", challenge, &bytes[..Self::FIELDS]));
         bytes[Self::FIELDS..].copy_from_slice(&proof);
         bytes
@@ -80,11 +83,13 @@ impl Greeting {
         let (domain, rest) = rest.split_first_chunk()?;
         let (from, rest) = rest.split_first_chunk()?;
         let (to, rest) = rest.split_first_chunk()?;
+        let (stream, rest) = rest.split_first_chunk()?;
         let (instance, nonce) = rest.split_first_chunk()?;
         Some(Self {
             domain: DomainId::from_bytes(*domain),
             from: u32::from_le_bytes(*from),
             to: u32::from_le_bytes(*to),
+            stream: u32::from_le_bytes(*stream),
             instance: u64::from_le_bytes(*instance),
             nonce: nonce.try_into().ok()?,
         })
@@ -135,6 +140,7 @@ mod tests {
         domain: DomainId::from_bytes([3; 16]),
         from: 4,
         to: 5,
+        stream: 9,
         instance: 6,
         nonce: [7; 16],
     };
@@ -169,7 +175,7 @@ mod tests {
     #[test]
     fn a_challenge_of_another_version_is_told_from_that_of_a_stranger() {
         for (at, byte, stranger) in [
-            (7, b'3', Stranger::Version(b'3')),
+            (7, b'4', Stranger::Version(b'4')),
             (7, b'A', Stranger::Version(b'A')),
             (7, 0, Stranger::Unknown),
             (6, b'K', Stranger::Unknown),

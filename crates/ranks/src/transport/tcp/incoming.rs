@@ -19,15 +19,13 @@ const UNACKNOWLEDGED_BYTES: u64 = 256 << 10;
 /// Bytes after which others have their turn.
 const TURN: usize = 4 << 20;
 
-/// What is known of a process's frames, whichever connection they come over.
+/// What is known of the frames of one of a process's streams, whichever connection they come over.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The last sequence number received entirely.
     pub(super) received: u64,
     /// A payload that was arriving when its connection broke: the frame comes again.
     pub(super) interrupted: Option<ReceiveTarget>,
-    /// The process's instance, once it has greeted.
-    pub(super) instance: Option<u64>,
 }
 
 /// Why a connection ends.
@@ -56,8 +54,8 @@ struct Arriving {
 pub(super) struct Incoming {
     stream: TcpStream,
     challenge: Nonce,
-    /// Who sends; unknown until it has greeted.
-    pub(super) peer: Option<Rank>,
+    /// Who sends, and over which of its streams; unknown until it has greeted.
+    pub(super) peer: Option<(Rank, u32)>,
     /// Since when there is this connection.
     pub(super) begun: Instant,
     buffer: Box<[u8]>,
@@ -112,7 +110,7 @@ impl Incoming {
         received: u64,
         credential: &Credential,
     ) -> io::Result<()> {
-        self.peer = Some(greeting.from);
+        self.peer = Some((greeting.from, greeting.stream));
         self.stream.write_all(&answer(received, greeting.nonce, credential))
     }
 
@@ -178,13 +176,13 @@ impl Incoming {
     }
 
     fn begin(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), End> {
-        let from = self.peer.unwrap_or_default();
+        let (from, _) = self.peer.unwrap_or_default();
         let wrong = |problem| End::Protocol(Error::Protocol { from, problem });
         let bytes = self.buffer[self.start..self.end].first_chunk();
         let header =
             bytes.and_then(Header::from_bytes).ok_or_else(|| wrong("it sent no header"))?;
-        if header.from != from || header.sequence > progress.received + 1 {
-            return Err(wrong("it sent another's message, or left one out"));
+        if header.from != from {
+            return Err(wrong("it sent another's message"));
         }
         self.start += Header::SIZE;
         let target = match progress.interrupted.take() {

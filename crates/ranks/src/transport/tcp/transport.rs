@@ -9,13 +9,14 @@ use socket2::SockRef;
 
 use crate::credential::{Credential, random};
 use crate::engine::peer::PeerState;
+use crate::engine::record::bytes;
 use crate::engine::{Engine, Frame};
 use crate::error::{Error, Result};
-use crate::header::{DomainId, Rank, RequestId};
+use crate::header::{DomainId, Header, Kind, Rank, RequestId};
 use crate::launch::rendezvous::Address;
-use crate::settings::Settings;
+use crate::settings::{MOST_STREAMS, Settings};
 use crate::status::PeerRoute;
-use crate::transport::outgoing::{Outgoing, attend};
+use crate::transport::outgoing::{Outgoing, attend, rank_and_stream, token};
 use crate::transport::poller::Poller;
 use crate::transport::route::Routes;
 use crate::transport::socket::{is_transient, watch};
@@ -24,8 +25,8 @@ use crate::transport::tcp::incoming::{End, Incoming, Progress};
 use crate::transport::tcp::outgoing::Sender;
 use crate::transport::{Transport, Waiter};
 
-/// Tokens below are ranks' outgoing connections; from here on, incoming ones.
-const INCOMING: u64 = 1 << 32;
+/// Tokens below are of outgoing connections; from here on, incoming ones.
+const INCOMING: u64 = 1 << 40;
 const LISTENER: u64 = u64::MAX - 1;
 
 /// A process's connections to all others.
@@ -36,14 +37,25 @@ pub struct Tcp {
     rank: Rank,
     poller: Arc<Poller>,
     listener: TcpListener,
+    /// The first streams to all ranks, by rank; then the second ones, and so on.
     outgoing: Vec<Outgoing<Sender>>,
+    ranks: usize,
     incoming: Vec<Option<Incoming>>,
     /// Those of them that have not greeted.
     strangers: usize,
-    progress: Vec<Progress>,
+    senders: Vec<Origin>,
     settings: Settings,
     ready: Vec<u64>,
     sent: Vec<RequestId>,
+}
+
+/// What is known of a rank as a sender.
+#[derive(Debug, Default)]
+struct Origin {
+    /// Its instance, once it has greeted.
+    instance: Option<u64>,
+    /// Of its streams.
+    streams: Vec<Progress>,
 }
 
 impl Tcp {
@@ -80,13 +92,22 @@ impl Tcp {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let instance = u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id());
         let routes = Routes::new(domain, &credential, settings);
-        let outgoing = (0..).zip(addresses).map(|(to, address)| {
-            let greeting = Greeting { domain, from: rank, to, instance, nonce: [0; 16] };
-            let sender = Sender::new(greeting, credential.clone());
-            let routes = routes.to(to, address)?;
-            Ok(Outgoing::new(routes, u64::from(to), sender, settings.peer_timeout))
+        let routes = (0..).zip(addresses).map(|(to, address)| routes.to(to, address));
+        let routes = routes.collect::<Result<Vec<_>>>()?;
+        let most = (0..).take(routes.len()).map(|to| settings.streams(rank, to)).max();
+        let streams = 0..u32::try_from(most.unwrap_or(1)).unwrap_or(1);
+        let outgoing = streams.flat_map(|stream| {
+            (0..).zip(&routes).map(move |(to, routes)| {
+                let greeting =
+                    Greeting { domain, from: rank, to, stream, instance, nonce: [0; 16] };
+                (greeting, token(to, stream), routes.clone())
+            })
         });
-        let outgoing = outgoing.collect::<Result<_>>()?;
+        let outgoing = outgoing.map(|(greeting, token, routes)| {
+            let sender = Sender::new(greeting, credential.clone());
+            Outgoing::new(routes, token, sender, settings.peer_timeout)
+        });
+        let outgoing = outgoing.collect();
         Ok(Self {
             domain,
             credential,
@@ -94,9 +115,10 @@ impl Tcp {
             poller: Arc::new(poller),
             listener,
             outgoing,
+            ranks: addresses.len(),
             incoming: Vec::new(),
             strangers: 0,
-            progress: addresses.iter().map(|_| Progress::default()).collect(),
+            senders: addresses.iter().map(|_| Origin::default()).collect(),
             settings: settings.clone(),
             ready: Vec::new(),
             sent: Vec::new(),
@@ -105,7 +127,41 @@ impl Tcp {
 
     /// How many ranks the domain has.
     pub(in crate::transport) fn size(&self) -> usize {
-        self.outgoing.len()
+        self.ranks
+    }
+
+    /// Streams to a rank, the first first.
+    fn streams(&self, to: Rank) -> impl Iterator<Item = usize> + use<> {
+        (to as usize..self.outgoing.len()).step_by(self.ranks)
+    }
+
+    /// Those beside the first that can carry something.
+    fn connected(&self, to: Rank) -> impl Iterator<Item = usize> {
+        let is_open = |at: &usize| {
+            let outgoing = &self.outgoing[*at];
+            outgoing.is_connected() && !outgoing.is_closed()
+        };
+        self.streams(to).skip(1).filter(is_open)
+    }
+
+    /// Which stream carries a frame. The first carries all but what follows the first part of a message: that goes over the one with the
+    /// least to carry. (So whoever leaves says so behind all that is whole.) The others are connected when there is a long message.
+    fn stream_for(&mut self, header: &Header) -> usize {
+        let first = header.to as usize;
+        match header.kind {
+            Kind::Data if header.offset() > 0 => {
+                let load = |at: &usize| self.outgoing[*at].unacknowledged();
+                self.connected(header.to).min_by_key(load).unwrap_or(first)
+            }
+            Kind::RequestToSend if bytes(header.length) > self.settings.stream_bytes => {
+                for at in self.streams(header.to).take(self.settings.streams(self.rank, header.to))
+                {
+                    self.outgoing[at].watch(&self.poller);
+                }
+                first
+            }
+            _ => first,
+        }
     }
 
     fn accept(&mut self, engine: &mut Engine) {
@@ -132,8 +188,7 @@ impl Tcp {
                 (Ok(incoming), None) => self.incoming.push(Some(incoming)),
             }
             self.strangers += 1;
-            let most =
-                self.progress.len().saturating_add(self.settings.unauthenticated_connections);
+            let most = self.senders.len().saturating_add(self.settings.unauthenticated_connections);
             if self.strangers > most
                 && let Some((_, oldest)) = self.strangers().min()
             {
@@ -189,7 +244,7 @@ impl Tcp {
         if let Some(peer) = peer {
             self.keep_interrupted(peer, incoming);
         }
-        match (end, peer) {
+        match (end, peer.map(|(rank, _)| rank)) {
             (End::Protocol(error), Some(peer)) => {
                 tracing::warn!(%error, rank = peer, "a rank is given up");
                 engine.fail(peer);
@@ -212,29 +267,36 @@ impl Tcp {
             let from = greeting.from as usize;
             let stranger = greeting.domain != self.domain
                 || greeting.to != self.rank
-                || from >= self.progress.len();
+                || from >= self.senders.len()
+                || greeting.stream as usize >= MOST_STREAMS;
             if stranger || engine.peer_state(greeting.from) != PeerState::Alive {
                 return Err(End::Broken(std::io::Error::other(
                     "it is of another domain, or was given up",
                 )));
             }
-            let instance = *self.progress[from].instance.get_or_insert(greeting.instance);
+            let sender = &mut self.senders[from];
+            let instance = *sender.instance.get_or_insert(greeting.instance);
             if instance != greeting.instance {
                 engine.fail(greeting.from);
                 return Err(End::Broken(std::io::Error::other(
                     "another process took its rank's place",
                 )));
             }
-            self.end_incoming(greeting.from);
-            incoming.welcome(&greeting, self.progress[from].received, &self.credential)?;
+            let stream = greeting.stream as usize;
+            if sender.streams.len() <= stream {
+                sender.streams.resize_with(stream + 1, Progress::default);
+            }
+            self.end_incoming((greeting.from, greeting.stream));
+            let received = self.senders[from].streams[stream].received;
+            incoming.welcome(&greeting, received, &self.credential)?;
         }
         incoming.write_acknowledgements()?;
-        let Some(peer) = incoming.peer else { return Ok(()) };
-        incoming.read(&mut self.progress[peer as usize], engine)
+        let Some((peer, stream)) = incoming.peer else { return Ok(()) };
+        incoming.read(&mut self.senders[peer as usize].streams[stream as usize], engine)
     }
 
-    /// Ends the connection that comes from a rank, if there is one.
-    fn end_incoming(&mut self, peer: Rank) {
+    /// Ends the connection of a rank's stream, if there is one.
+    fn end_incoming(&mut self, peer: (Rank, u32)) {
         let old = self
             .incoming
             .iter_mut()
@@ -245,9 +307,9 @@ impl Tcp {
     }
 
     /// What was arriving over a connection that ended comes again over the next.
-    fn keep_interrupted(&mut self, peer: Rank, incoming: Incoming) {
+    fn keep_interrupted(&mut self, (peer, stream): (Rank, u32), incoming: Incoming) {
         if let Some(target) = incoming.into_interrupted() {
-            self.progress[peer as usize].interrupted = Some(target);
+            self.senders[peer as usize].streams[stream as usize].interrupted = Some(target);
         }
     }
 }
@@ -255,7 +317,8 @@ impl Tcp {
 impl Transport for Tcp {
     fn send(&mut self, frame: Frame, engine: &mut Engine) {
         let to = frame.header.to;
-        let outgoing = &mut self.outgoing[to as usize];
+        let stream = self.stream_for(&frame.header);
+        let outgoing = &mut self.outgoing[stream];
         outgoing.send(frame, &self.poller);
         outgoing.delay(engine);
         if outgoing.is_closed() && engine.peer_state(to) == PeerState::Left {
@@ -273,19 +336,22 @@ impl Transport for Tcp {
                 INCOMING.. => {
                     self.read(usize::try_from(token - INCOMING).unwrap_or(usize::MAX), engine);
                 }
-                rank => {
-                    let Some(outgoing) =
-                        usize::try_from(rank).ok().and_then(|rank| self.outgoing.get_mut(rank))
-                    else {
-                        continue;
-                    };
+                token => {
+                    let (rank, stream) = rank_and_stream(token);
+                    let at = stream as usize * self.ranks + rank as usize;
+                    let Some(outgoing) = self.outgoing.get_mut(at) else { continue };
                     outgoing.ready(&self.poller, &mut self.sent);
                     self.sent.drain(..).for_each(|request| engine.sent(request));
+                    if stream > 0 {
+                        engine.set_streams(rank, 1 + self.connected(rank).count());
+                    }
                 }
             }
         }
         self.ready = ready;
-        attend(&mut self.outgoing, &self.poller, engine);
+        for streams in self.outgoing.chunks_mut(self.ranks.max(1)) {
+            attend(streams, &self.poller, engine);
+        }
         while let Some(end) = self.strangers_end()
             && end <= Instant::now()
             && let Some((_, oldest)) = self.strangers().min()
@@ -296,7 +362,7 @@ impl Transport for Tcp {
     }
 
     fn watch(&mut self) {
-        for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
+        for (rank, outgoing) in (0..).zip(&mut self.outgoing[..self.ranks]) {
             if rank != self.rank {
                 outgoing.watch(&self.poller);
             }
@@ -304,33 +370,41 @@ impl Transport for Tcp {
     }
 
     fn is_connected(&self) -> bool {
-        (0..).zip(self.outgoing.iter().zip(&self.progress)).all(|(rank, (outgoing, progress))| {
-            let has_greeted = progress.instance.is_some() || outgoing.is_closed();
+        (0..).zip(self.outgoing.iter().zip(&self.senders)).all(|(rank, (outgoing, sender))| {
+            let has_greeted = sender.instance.is_some() || outgoing.is_closed();
             rank == self.rank || outgoing.is_connected() && has_greeted
         })
     }
 
     fn refusal(&self) -> Option<(Rank, String)> {
         let refused = |(rank, of): (Rank, &Outgoing<_>)| Some((rank, of.refusal()?.to_owned()));
-        (0..).zip(&self.outgoing).find_map(refused)
+        (0..).zip(&self.outgoing[..self.ranks]).find_map(refused)
     }
 
     fn routes(&self) -> Vec<PeerRoute> {
-        (0..).zip(&self.outgoing).filter_map(|(rank, outgoing)| outgoing.route(rank)).collect()
+        let first = (0..).zip(&self.outgoing[..self.ranks]);
+        first.filter_map(|(rank, outgoing)| outgoing.route(rank)).collect()
     }
 
     fn detach(&mut self, request: RequestId) {
         self.outgoing.iter_mut().for_each(|outgoing| outgoing.detach(request));
         let arriving = self.incoming.iter_mut().flatten().filter_map(Incoming::target);
-        let interrupted =
-            self.progress.iter_mut().filter_map(|progress| progress.interrupted.as_mut());
+        let streams = self.senders.iter_mut().flat_map(|sender| &mut sender.streams);
+        let interrupted = streams.filter_map(|stream| stream.interrupted.as_mut());
         arriving.chain(interrupted).for_each(|target| target.detach(request));
     }
 
     fn disconnect(&mut self, rank: Rank) {
-        self.outgoing[rank as usize].close();
-        self.end_incoming(rank);
-        self.progress[rank as usize].interrupted = None;
+        for at in self.streams(rank) {
+            self.outgoing[at].close();
+        }
+        let of_rank = |one: &Incoming| one.peer.is_some_and(|(peer, _)| peer == rank);
+        for slot in self.incoming.iter_mut().filter(|slot| slot.as_ref().is_some_and(of_rank)) {
+            *slot = None;
+        }
+        for stream in &mut self.senders[rank as usize].streams {
+            stream.interrupted = None;
+        }
     }
 
     fn is_flushed(&self) -> bool {
