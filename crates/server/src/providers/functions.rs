@@ -11,7 +11,9 @@ use fishplate_contract::{Argument, Call, Fault, FaultCode, Outcome, Payload, Ser
 use fishplate_data::stream::limited;
 use fishplate_jobs::function::context::Context;
 use fishplate_jobs::function::{self, FunctionEntry, Functions};
+use tokio::runtime::{self, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::dispatch::provider::{PlannedJob, Provider, ProviderFuture};
@@ -27,6 +29,7 @@ const RETRY_FULL_QUEUE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct FunctionSlots {
     places: Arc<Semaphore>,
+    threads: Threads,
     running: usize,
     waiting: AtomicUsize,
     queued: usize,
@@ -38,6 +41,7 @@ impl FunctionSlots {
         let running = running.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             places: Arc::new(Semaphore::new(running)),
+            threads: Threads::new(running),
             running,
             waiting: AtomicUsize::new(0),
             queued,
@@ -67,6 +71,35 @@ impl FunctionSlots {
         }
         let place = Arc::clone(&self.places).acquire_owned().await;
         place.map_err(|_| full())
+    }
+}
+
+/// No more threads than places. (The runtime of the server starts another one whenever none is idle at that instant: with 50 places it had 142
+/// to 300, and each keeps a third of a mebibyte of the allocator's.)
+#[derive(Debug)]
+struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn new(most: usize) -> Self {
+        let started = AtomicUsize::new(0);
+        let name = move || format!("function-{}", started.fetch_add(1, Ordering::Relaxed) + 1);
+        let runtime = runtime::Builder::new_current_thread()
+            .max_blocking_threads(most)
+            .thread_name_fn(name)
+            .build();
+        Self(Some(runtime.expect("without a driver it asks nothing of the system")))
+    }
+
+    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let runtime = self.0.as_ref().expect("until it is dropped");
+        runtime.handle().spawn_blocking(work)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // What still runs is not waited for.
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
@@ -218,7 +251,8 @@ async fn run(
         None if streams => ("stream_time", host.settings.stream_time),
         None => ("function_time", host.settings.function_time),
     };
-    let place = Arc::new(if streams { &host.streams } else { &host.gate }.enter().await?);
+    let slots = if streams { &host.streams } else { &host.gate };
+    let place = Arc::new(slots.enter().await?);
     let over = over(operation, limit, most);
     let until = Instant::now() + most;
     // It keeps its place for as long as it runs, wanted or not.
@@ -226,9 +260,8 @@ async fn run(
     let cancel = CancelFlag(context.cancellation());
     let functions = Arc::clone(functions);
     let usage = usage.clone();
-    let running = tokio::task::spawn_blocking(move || {
-        usage.measure(|| functions.at(index).run(arguments, &context))
-    });
+    let running =
+        slots.threads.run(move || usage.measure(|| functions.at(index).run(arguments, &context)));
     match timeout_at(until, running).await {
         Ok(Ok(outcome)) => {
             // It keeps its place until there is memory for its outputs, so that those who wait for

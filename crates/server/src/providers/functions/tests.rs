@@ -162,7 +162,7 @@ fn start(
     host: &Arc<Host>,
     functions: &Arc<Functions>,
     operation: &'static str,
-) -> tokio::task::JoinHandle<Outcome> {
+) -> JoinHandle<Outcome> {
     let (host, functions) = (Arc::clone(host), Arc::clone(functions));
     tokio::spawn(async move {
         run(&functions, &host, operation, Vec::new(), &mut MemoryReservation::default()).await
@@ -215,6 +215,22 @@ async fn beyond_those_that_run_calls_wait_and_beyond_those_they_are_refused() {
     assert_eq!(text(&running.await.unwrap()), "true");
     assert_eq!(text(&waiting.await.unwrap()), "true");
     assert_eq!(host.gate.waiting.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_no_more_threads_than_places() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, functions, _tell) = host(data.path(), |settings| {
+        settings.functions_running = 3;
+        settings.functions_queued = 1000;
+    });
+    let calls: Vec<_> = (0..500).map(|_| start(&host, &functions, "slow")).collect();
+    let mut names = std::collections::BTreeSet::new();
+    for call in calls {
+        names.insert(text(&call.await.unwrap()).to_owned());
+    }
+    assert!(names.iter().all(|name| name.starts_with("function-")), "{names:?}");
+    assert!((1..=3).contains(&names.len()), "{names:?}");
 }
 
 #[tokio::test]
@@ -283,12 +299,13 @@ async fn a_key_makes_a_job_of_a_call_unless_it_may_run_twice() {
     assert!(answers("quick", Some("k")));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn outputs_have_memory_until_they_are_sent_and_those_who_wait_for_it_keep_their_place() {
     let data = tempfile::tempdir().unwrap();
     let (host, functions, _tell) = host(data.path(), |settings| {
         settings.functions_running = 1;
         settings.message_memory = 12 << 20;
+        settings.body_stall = Duration::from_millis(50);
     });
     let many = |memory: MemoryReservation| {
         let (host, functions) = (Arc::clone(&host), Arc::clone(&functions));
