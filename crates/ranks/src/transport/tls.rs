@@ -198,11 +198,11 @@ mod tests {
     fn all_gateways_together_have_one_deadline() {
         let (trust, config) = (Trust::new(None), nobody_trusted());
         let name = ServerName::try_from("127.0.0.1").unwrap();
-        let (silent, next) = (listener(), listener());
-        for (_, at) in [&silent, &next] {
-            assert_eq!(trust.check(&config, &name, &[*at], Duration::from_millis(200)), Ok(()));
-        }
-        assert!(was_dialled(&silent.0) && !was_dialled(&next.0));
+        let (first, next) = (listener(), listener());
+        // The first starts the clock of all, and leaves nothing for the next, whatever that may take.
+        assert_eq!(trust.check(&config, &name, &[first.1], Duration::ZERO), Ok(()));
+        assert_eq!(trust.check(&config, &name, &[next.1], Duration::from_secs(60)), Ok(()));
+        assert!(!was_dialled(&next.0));
     }
 
     #[test]
