@@ -1,6 +1,7 @@
 """The sides of `run.py messages --link`: the first half of the ranks at one end of a link, the others at the other."""
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from tools import Tools
 PORT = 7000  # of raw TCP: nobody else is in the namespace
 IMPLEMENTATIONS = (
     Implementation("ours-tcp", "Fishplate, TCP", "ours", ("--transport", "tcp")),
-    Implementation("ours-one-stream", "Fishplate, TCP, one stream", "ours", ("--transport", "tcp", "--limit", "parallel_streams=1")),
+    Implementation("ours-one-stream", "Fishplate, TCP, one stream", "ours", ("--transport", "tcp"),
+                   (("limits", "parallel_streams = 1"),)),
     Implementation("ours-soap", "Fishplate, SOAP", "ours", ("--transport", "soap")),
     Implementation("openmpi-tcp", "Open MPI, TCP", "openmpi",
                    ("--prtemca", "prte_if_include", DEVICE, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
@@ -32,14 +34,18 @@ def inside(network_words: list[str], host: str, *command: object) -> list[str]:
     return [*network_words, *naming, *map(str, command)]
 
 
+def limits(one: Implementation) -> str:
+    return dict(one.environment).get("limits", "")
+
+
 @dataclass(eq=False)
 class Across(Peers):
     """The peers with two hosts."""
 
     network: Network
     directory: Path
-    # Of our services at both ends, by what a message is to their programs.
-    urls: dict[str, tuple[str, str]]
+    # Of our services at both ends, by what a message is to their programs, and the limits of those.
+    urls: dict[tuple[str, str], tuple[str, str]]
 
     def agent(self) -> Path:
         """What launchers call instead of ssh: `agent [-OPTION ...] HOST COMMAND...`."""
@@ -55,7 +61,7 @@ class Across(Peers):
         def start(ranks: int, path: Path) -> list[list[str]]:
             halves = ranks - ranks // 2, ranks // 2
             if one.family == "ours":
-                hosts = ",".join(f"{url}:{half}" for url, half in zip(self.urls[form], halves, strict=True))
+                hosts = ",".join(f"{url}:{half}" for url, half in zip(self.urls[form, limits(one)], halves, strict=True))
                 words = [self.place.binary, "run", "--hosts", hosts, *one.options, f"socket={path}"]
                 return [[*self.network.in_client, *map(str, words)]]
             mpiexec = self.interpreter(one.family).parent / "mpiexec"
@@ -82,9 +88,10 @@ def across(tools: Tools, peers: Peers, network: Network):
     """Servers at both ends, which offer our programs as ranks."""
     ends, urls = Ends.across(network), {}
     with contextlib.ExitStack() as stack:
-        for form in (BUFFERS, OBJECTS):
+        kinds = {limits(one) for one in IMPLEMENTATIONS if one.family == "ours"}
+        for form, limited in itertools.product((BUFFERS, OBJECTS), kinds):
             program = " ".join(map(str, peers.rank_program("ours", form)))
-            description = f'name = "rank"\ncommand = "{program} [in val socket:string]"\n\n[ranks]\nmax = 64\n'
-            urls[form] = tuple(stack.enter_context(site(tools, address, words, description)).url
+            description = f'name = "rank"\ncommand = "{program} [in val socket:string]"\n\n[ranks]\nmax = 64\nlimits = {{ {limited} }}\n'
+            urls[form, limited] = tuple(stack.enter_context(site(tools, address, words, description)).url
                                for address, words in ((ends.near, ends.in_near), (ends.far, ends.in_far)))
         yield Across(peers.place, peers.cache, network, tools.scratch, urls)

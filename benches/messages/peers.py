@@ -62,7 +62,7 @@ IMPLEMENTATIONS = (
                    (("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp"), ("MPIR_CVAR_NOLOCAL", "1"))),
 )
 OBJECT_OPERATIONS = ("pingpong", "ping*pong", "matrix", "broadcast", "gather", "reduce", "allreduce")
-NAMES = (*(one.name for one in IMPLEMENTATIONS), "mpj", "raw")
+NAMES = (*(one.name for one in IMPLEMENTATIONS), "mpj", "raw", "ours-one-stream")  # the last across a link
 
 
 def free_port() -> int:

@@ -35,6 +35,10 @@ pub enum LimitUnit {
     Time,
 }
 
+/// The variable of a rank's environment that sets its limits ([`LimitSetting::Launch`]): `eager_limit=65536,peer_timeout=500`, in bytes and
+/// milliseconds.
+pub const RANK_LIMITS: &str = "FISHPLATE_LIMITS";
+
 /// Where a limit is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSetting {
@@ -44,7 +48,7 @@ pub enum LimitSetting {
     ServiceFile,
     /// The mail relay's settings.
     Relay,
-    /// `--limit NAME=VALUE` of `fishplate run`, or `FISHPLATE_LIMITS` of a rank's environment.
+    /// `--limit NAME=VALUE` of `fishplate run`, a service file's `[ranks.limits]`, or [`RANK_LIMITS`] of a rank's environment.
     Launch,
     /// Nowhere.
     Fixed,
@@ -57,7 +61,7 @@ impl LimitSetting {
             Self::Server => "set with --limit",
             Self::ServiceFile => "set in the service file",
             Self::Relay => "set with the relay",
-            Self::Launch => "set with --limit of run",
+            Self::Launch => "set with --limit of run or in the service file",
             Self::Fixed => "fixed",
         }
     }

@@ -111,6 +111,18 @@ pub fn read_limit(unit: LimitUnit, text: &str) -> Result<u64, &'static str> {
     value.ok_or(takes)
 }
 
+/// A limit's value as people write it, in the limit's unit.
+///
+/// # Errors
+/// Why it can't have that value, for people.
+pub fn read_value_of(limit: &Limit, text: &str) -> Result<u64, String> {
+    let name = limit.name;
+    match read_limit(limit.unit, text) {
+        Ok(0) if limit.above_zero => Err(format!("{name} has to be above zero")),
+        value => value.map_err(|takes| format!("{name} takes {takes}")),
+    }
+}
+
 /// A size with a unit that suits it, rounded: `1.5 KiB`.
 pub fn rounded(bytes: u64) -> String {
     bytesize::ByteSize(bytes).display().iec().to_string()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::limits::DEFAULTS;
+use fishplate_contract::limits::{DEFAULTS, RANK_LIMITS};
 
 use crate::collective::Algorithms;
 use crate::collective::algorithm;
@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::header::Rank;
 use crate::transport::tls::CA_FILE;
 
-/// The environment variable that sets limits: `eager_limit=65536,peer_timeout=500`, in bytes and milliseconds.
-pub const VARIABLE: &str = "FISHPLATE_LIMITS";
+/// The environment variable that sets limits.
+pub const VARIABLE: &str = RANK_LIMITS;
 
 /// More connections to one rank do not make a message faster, and each takes its kernel's memory.
 pub(crate) const MOST_STREAMS: usize = 16;

@@ -317,12 +317,7 @@ fn limit(text: &str) -> Result<(&'static str, u64), String> {
         let names: Vec<&str> = all().map(|limit| limit.name).collect();
         format!("ranks have no limit {name}, but {}", names.join(", "))
     })?;
-    let value =
-        units::read_limit(limit.unit, value).map_err(|takes| format!("{name} takes {takes}"))?;
-    if value == 0 && limit.above_zero {
-        return Err(format!("{name} has to be above zero"));
-    }
-    Ok((limit.name, value))
+    Ok((limit.name, units::read_value_of(limit, value)?))
 }
 
 fn variable(text: &str) -> Result<(OsString, OsString), String> {

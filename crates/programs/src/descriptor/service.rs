@@ -6,13 +6,14 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use fishplate_contract::interface::{RESERVED_NAMES, SOLE_OPERATION, rank_parameters};
-use fishplate_contract::{Interface, Service, Verb};
+use fishplate_contract::limits::RANK_LIMITS;
+use fishplate_contract::{Interface, Limit, LimitSetting, Service, Verb};
 use fishplate_formats::units;
 
 use super::description::{Container, Description};
 use super::diagnostic::DiagnosticReport;
 use super::operation::{self, KEYS, ReadOperation};
-use super::table::{Table, as_table, as_text, wrong_type};
+use super::table::{Table, as_lexical, as_table, as_text, wrong_type};
 use super::text::SpannedText;
 use super::verify::SourceSpans;
 use super::workspace::{self, FileRole, WorkspaceFile};
@@ -59,9 +60,12 @@ pub(super) fn read(
         let file = input.default_file.take();
         input.default_file = file.map(|file| absolute(directory, &file.to_string_lossy()));
     }
-    if let Some((max, span)) = ranks {
+    if let Some(Ranks { max, limits, span }) = ranks {
         check_ranks(&made.0, &span, report);
         made.0.ranks = Some(max);
+        if !limits.is_empty() {
+            made.0.environment.insert(RANK_LIMITS.to_owned(), limits.join(","));
+        }
     }
     made.1.image = image;
     made.1.cores = cores;
@@ -223,10 +227,20 @@ fn check_verbs(service: &Service, places: &SourceSpans, report: &mut DiagnosticR
     }
 }
 
-/// How many ranks the program may be at once.
-fn ranks(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Option<(u32, Range<usize>)> {
+/// What `[ranks]` says.
+struct Ranks {
+    /// How many ranks the program may be at once.
+    max: u32,
+    /// Their limits, as [`RANK_LIMITS`] has them.
+    limits: Vec<String>,
+    span: Range<usize>,
+}
+
+fn ranks(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Option<Ranks> {
     let mut table = table.table("ranks", report)?;
     let max = table.count("max", report);
+    let limits = table.table("limits", report);
+    let limits = limits.map(|table| rank_limits(table, report)).unwrap_or_default();
     if table.key_span("max").is_none() {
         report
             .error(table.span.clone(), "[ranks] has no `max`")
@@ -234,7 +248,21 @@ fn ranks(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Option<(u3
     }
     let span = table.span.clone();
     table.finish(report);
-    max.map(|(max, _)| (max, span))
+    max.map(|(max, _)| Ranks { max, limits, span })
+}
+
+fn rank_limits(mut table: Table<'_>, report: &mut DiagnosticReport<'_>) -> Vec<String> {
+    let mut set = Vec::new();
+    for limit in Limit::all().filter(|limit| limit.setting == LimitSetting::Launch) {
+        let Some(value) = table.get(limit.name) else { continue };
+        let text = as_lexical(value).map(|text| text.value).unwrap_or_default();
+        match units::read_value_of(limit, &text) {
+            Ok(value) => set.push(format!("{}={value}", limit.name)),
+            Err(problem) => drop(report.error(value.span(), problem)),
+        }
+    }
+    table.finish(report);
+    set
 }
 
 /// Whether `init` can take what the operations take, and start them.

@@ -76,7 +76,7 @@ const HOMES: [(&str, &[&str]); 6] = [
     ("exit", &["success", "meaning"]),
     ("failure", &["log"]),
     ("progress", &["pattern", "stream"]),
-    ("ranks", &["max"]),
+    ("ranks", &["max", "limits"]),
 ];
 
 impl<'t> Table<'t> {

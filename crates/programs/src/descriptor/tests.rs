@@ -71,6 +71,15 @@ kill_grace = "500ms"
 "#;
 
 #[test]
+fn limits_of_ranks_are_in_their_environment() {
+    let text = "name = 'a'\ncommand = 'a'\n[ranks]\nmax = 4\nlimits = { parallel_streams = 8, peer_timeout = '2s' }\n";
+    let description = description(text);
+    assert_eq!(description.ranks, Some(4));
+    let set = description.environment[fishplate_contract::limits::RANK_LIMITS].as_str();
+    assert_eq!(set, "parallel_streams=8,peer_timeout=2000");
+}
+
+#[test]
 fn everything_a_file_can_say_is_read() {
     let description = description(CCX);
     let service = &description.service;

@@ -440,6 +440,14 @@ fn mistakes_about_the_rest() {
             "2:2 \"ranks\" [ranks] has no `max` | max = 8: so many ranks of this program may run at once",
         ),
         (
+            "[ranks]\nmax = 1\nlimits = { parallel_stream = 2 }",
+            "4:12 \"parallel_stream\" [ranks.limits] has no key `parallel_stream` | `parallel_streams` is one",
+        ),
+        (
+            "[ranks]\nmax = 1\nlimits = { stream_bytes = 'much' }",
+            "4:27 \"'much'\" stream_bytes takes a size such as 64MiB",
+        ),
+        (
             "container = { image = 'i' }\n[ranks]\nmax = 1",
             "3:2 \"ranks\" a program in a container can't be a rank | the rendezvous of the ranks is outside of \
              it: leave [ranks] or `container` out",
