@@ -259,15 +259,17 @@ static: tools
 
 .PHONY: package
 package: static
-	packaging/debian/build.sh $(PACKAGES)/fishplate "$(VERSION)" $(PACKAGES)
-	FISHPLATE_COMMAND=$(CURDIR)/$(PACKAGES)/fishplate $(PYTHON) -m pip wheel --quiet --no-deps \
-	  --wheel-dir $(PACKAGES) ./python
+	$(RELEASE)
+	strip --strip-unneeded -o $(PACKAGES)/libmpi_abi.so.1 target/release/libmpi_abi.so
+	packaging/debian/build.sh $(PACKAGES)/fishplate $(PACKAGES)/libmpi_abi.so.1 "$(VERSION)" $(PACKAGES)
+	FISHPLATE_COMMAND=$(CURDIR)/$(PACKAGES)/fishplate FISHPLATE_MPI_LIBRARY=$(CURDIR)/$(PACKAGES)/libmpi_abi.so.1 \
+	  $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir $(PACKAGES) ./python
 	@ls -l $(PACKAGES)
 
 # Not in `make test`: the static binary takes minutes to build.
 .PHONY: package-test
 package-test: package
-	packaging/debian/build.sh $(PACKAGES)/fishplate "$(VERSION)+next" $(PACKAGES)
+	packaging/debian/build.sh $(PACKAGES)/fishplate $(PACKAGES)/libmpi_abi.so.1 "$(VERSION)+next" $(PACKAGES)
 	$(SUDO) packaging/debian/test.sh $(PACKAGES)/fishplate_"$(VERSION)"_*.deb $(PACKAGES)/fishplate_"$(VERSION)"+next_*.deb
 	packaging/wheel-test.sh $(PACKAGES)/fishplate-*.whl
 

@@ -2,6 +2,7 @@
 # Installs the wheel into an environment of its own: wheel-test.sh WHEEL. The command and the module work together.
 set -eu
 
+here=$(cd "$(dirname "$0")" && pwd)
 directory=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$directory"' EXIT
@@ -28,4 +29,7 @@ given = numpy.arange(5.0)
 got = fishplate.Service(sys.argv[1])(of=given).scaled
 assert isinstance(got, numpy.ndarray) and (got == given).all(), got
 PYTHON
-echo "wheel-test.sh: command and module are installed together, and arrays are NumPy's"
+"$here/ring.sh" ring
+said=$(venv/bin/fishplate run -n 3 ./ring)
+[ "$said" = "the ranks of 3 sum up to 3" ] || { echo "wheel-test.sh: an MPI program said something else: $said" >&2; exit 1; }
+echo "wheel-test.sh: command, module and MPI library are installed together, and arrays are NumPy's"

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Makes the Debian package: build.sh BINARY VERSION DIRECTORY. The binary is static, so it needs no library.
+# Makes the Debian package: build.sh BINARY MPI_LIBRARY VERSION DIRECTORY. The binary is static; the MPI library, which programs
+# load beside the system's own, is not.
 set -eu
 
-binary=$1 version=$2 output=$3
+binary=$1 library=$2 version=$3 output=$4
 here=$(cd "$(dirname "$0")" && pwd)
 repository=$(cd "$here/../.." && pwd)
 umask 022
@@ -14,6 +15,7 @@ chmod 755 "$tree"
 put() { install -D -m "$1" "$2" "$tree/$3"; }
 
 put 755 "$binary" usr/bin/fishplate
+put 644 "$library" usr/lib/fishplate/libmpi_abi.so.1
 # By these names it takes the command lines of the papers.
 ln -s fishplate "$tree/usr/bin/oids_tool"
 ln -s fishplate "$tree/usr/bin/oids_server"
@@ -46,6 +48,7 @@ License: Apache-2.0 or MIT
 Comment: the binary contains option-ext (MPL-2.0, https://github.com/soc/option-ext), unchanged
 COPYRIGHT
 
+glibc=$(objdump -T "$library" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
 control=$tree/DEBIAN
 install -d "$control"
 for script in postinst prerm postrm; do put 755 "$here/$script" "DEBIAN/$script"; done
@@ -60,14 +63,15 @@ Version: $version
 Architecture: $(dpkg --print-architecture)
 Maintainer: The authors of Fishplate <fishplate@localhost>
 Installed-Size: $(du -sk --exclude DEBIAN "$tree" | cut -f1)
-Depends: init-system-helpers, passwd
+Depends: init-system-helpers, passwd, libc6 (>= ${glibc#GLIBC_}), libgcc-s1
 Recommends: ca-certificates
 Section: science
 Priority: optional
 Description: unmodified programs as web services
  Makes command-line programs into SOAP web services with typed parameters, and
  runs them as jobs that survive the server, the client and the connection
- between them. This package has the server, its unit, and the client.
+ between them. This package has the server, its unit, the client, and the
+ library by which programs compiled for the ABI of MPI 5 pass messages.
 CONTROL
 
 mkdir -p "$output"

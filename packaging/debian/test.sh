@@ -27,6 +27,7 @@ mount -t tmpfs none "$root/run"
 mount --rbind /dev "$root/dev"
 mkdir "$root/tmp/packages"
 cp "$system/packages"/*.deb "$root/tmp/packages/"
+"$here/../ring.sh" "$root/tmp/ring"
 
 enter=(chroot "$root" env -u FISHPLATE_CONFIG PATH=/usr/sbin:/usr/bin:/sbin:/bin)
 inside() { "${enter[@]}" "$@"; }
@@ -80,6 +81,9 @@ start
 job=$(inside fishplate spawn "$url" x=20 y=22)
 inside fishplate wait "$url" "$job" >/dev/null
 stop
+
+said=$(inside fishplate run -n 3 /tmp/ring) || fail "an MPI program failed"
+[ "$said" = "the ranks of 3 sum up to 3" ] || fail "an MPI program said something else: $said"
 
 say "upgrading"
 echo '# changed by the administrator' >> "$root/etc/fishplate/fishplate.toml"
