@@ -127,13 +127,21 @@ dependencies: binary
 servers:
 	crates/data/servers.sh
 
+# zeep and gSOAP, which send messages into domains in the system tests too.
+.PHONY: toolkits
+toolkits:
+	$(call need,soapcpp2,gsoap libgsoap-dev,messages between ranks sent by gSOAP)
+	cd interop && $(PYTHON) -c 'import pathlib, preparation as p; p.install_packages(set(p.venv_packages())); \
+	  p.zeep(pathlib.Path("../.cache/interop").resolve())'
+
 # Unit, property and system tests. The last need the binary, which cargo builds for them.
 .PHONY: unit
 # Most tests wait for processes, half of their time: twice as many threads as processors.
 unit: TEST_THREADS = $$((2 * $$(nproc)))
 # What every machine that runs `make test` must have; what else a test misses, it says and is skipped.
-unit: export FISHPLATE_REQUIRED = servers nginx namespaces
-unit: binary servers
+unit: export FISHPLATE_REQUIRED = servers nginx namespaces zeep gsoap $(if $(SUDO),,networks)
+unit: binary servers toolkits
+	$(call need,ip,iproute2,hosts with networks of their own)
 	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
 	$(CARGO) test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 

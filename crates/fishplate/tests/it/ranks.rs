@@ -304,23 +304,28 @@ fn an_abort_ends_all_with_its_code() {
 }
 
 #[test]
-fn a_stopped_rank_is_waited_for() {
-    let (child, mut stdout) = spawn(ranks(&["-n", "3", "--label"], "stopped"));
-    // What others say may come before: a thread runs on for a moment while its process is being stopped.
-    let (mut line, mut said) = (String::new(), String::new());
-    while !line.starts_with("[1] stopping ") {
-        line = next_line(&mut stdout);
-        said.push_str(&line);
-        said.push('\n');
+fn a_stopped_rank_is_waited_for_beyond_what_a_silent_peer_may_take() {
+    for transport in ["tcp", "shared-memory", "soap"] {
+        let options =
+            ["-n", "3", "--label", "--limit", "peer_timeout=300ms", "--transport", transport];
+        let (child, mut stdout) = spawn(ranks(&options, "stopped"));
+        // What others say may come before: a thread runs on for a moment while its process is being stopped.
+        let (mut line, mut said) = (String::new(), String::new());
+        while !line.starts_with("[1] stopping ") {
+            line = next_line(&mut stdout);
+            said.push_str(&line);
+            said.push('\n');
+        }
+        let rank = line["[1] stopping ".len()..].parse().unwrap();
+        until("it is stopped", || {
+            std::fs::read_to_string(format!("/proc/{rank}/stat")).unwrap().contains(") T ")
+        });
+        std::thread::sleep(Duration::from_millis(1500));
+        kill(Pid::from_raw(rank), Signal::SIGCONT).unwrap();
+        stdout.read_to_string(&mut said).unwrap();
+        let (status, stderr) = end(child);
+        assert!(status.success() && said.contains("[0] heard"), "{transport}: {said}{stderr}");
     }
-    let rank = line["[1] stopping ".len()..].parse().unwrap();
-    until("it is stopped", || {
-        std::fs::read_to_string(format!("/proc/{rank}/stat")).unwrap().contains(") T ")
-    });
-    kill(Pid::from_raw(rank), Signal::SIGCONT).unwrap();
-    stdout.read_to_string(&mut said).unwrap();
-    let (status, stderr) = end(child);
-    assert!(status.success() && said.contains("[0] heard"), "{said}{stderr}");
 }
 
 #[test]

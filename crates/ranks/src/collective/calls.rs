@@ -141,7 +141,7 @@ impl Communicator {
                 hierarchy.broadcast(&mut builder.s, root, &data);
                 return Ok(());
             }
-            let algorithm = self.algorithms().broadcast(data.length(), builder.size);
+            let algorithm = self.algorithms().broadcast();
             broadcast::broadcast(&mut builder.s, algorithm, builder.me, builder.size, root, &data);
             Ok(())
         })
@@ -400,7 +400,7 @@ impl Communicator {
             allreduce::allreduce(
                 &mut builder.s,
                 algorithm,
-                (algorithms.reduce(into.length(), size), algorithms.broadcast(into.length(), size)),
+                (algorithms.reduce(into.length(), size), algorithms.broadcast()),
                 operation,
                 me,
                 value,

@@ -123,7 +123,7 @@ impl Hierarchy<'_> {
         let leaders = self.partition.leaders(root);
         let root = place(&leaders, root);
         let others = count(&leaders);
-        let algorithm = self.between().broadcast(data.length(), others);
+        let algorithm = self.between().broadcast_between_hosts(data.length(), others);
         self.between_sites(s, &leaders, |s, me| {
             // The root's own site does not wait until the farthest has it.
             let defers = me == root && algorithm != Broadcast::ScatterAllgather;
@@ -179,7 +179,7 @@ impl Hierarchy<'_> {
         });
         let (others, result) = (count(&leaders), value.result().clone());
         let (between, length) = (self.between(), result.length());
-        let algorithms = (between.reduce(length, others), between.broadcast(length, others));
+        let algorithms = (between.reduce(length, others), between.broadcast_between_hosts(length, others));
         let algorithm = between.allreduce(length, others, operation.is_commutative());
         self.between_sites(s, &leaders, |s, me| {
             allreduce(s, algorithm, algorithms, operation, me, value, others);
@@ -352,7 +352,7 @@ impl Hierarchy<'_> {
     fn broadcast_at_site(self, s: &mut Schedule, leaders: &[Rank], data: &Span) {
         let algorithms = self.algorithms;
         self.at_site(s, leaders, |s, me, leader, size| {
-            broadcast(s, algorithms.broadcast(data.length(), size), me, size, leader, data);
+            broadcast(s, algorithms.broadcast(), me, size, leader, data);
         });
     }
 

@@ -108,7 +108,7 @@ impl InterCommunicator {
         self.rooted("broadcast", root, |builder, part| {
             if !matches!(part, Part::None) {
                 let data = builder.target(data);
-                let algorithm = self.local().algorithms().broadcast(data.length(), builder.size);
+                let algorithm = self.local().algorithms().broadcast();
                 broadcast::broadcast(&mut builder.s, algorithm, builder.me, builder.size, 0, &data);
             }
             Ok(())
@@ -357,7 +357,7 @@ impl InterCommunicator {
 
     /// From rank 0 to all of the local group.
     fn spread(&self, s: &mut Schedule, data: &Span) {
-        let algorithm = self.local().algorithms().broadcast(data.length(), self.size());
+        let algorithm = self.local().algorithms().broadcast();
         broadcast::broadcast(s, algorithm, self.rank(), self.size(), 0, data);
     }
 }

@@ -36,6 +36,28 @@ fn bytes(length: usize, seed: u32) -> Vec<u8> {
         .collect()
 }
 
+/// A length that a C `int` can't tell.
+const ABOVE_TWO_GIB: usize = (1 << 31) + 5;
+
+#[test]
+fn a_message_above_two_gib_arrives_whole() {
+    for kind in [Kind::Tcp, Kind::SharedMemory, Kind::Soap] {
+        run_with(processes(kind, 2, &Settings::default()), move |world| {
+            let marks = (0..ABOVE_TWO_GIB).step_by(1 << 20).chain([ABOVE_TWO_GIB - 1]);
+            let mark = |at: usize| (at >> 20) as u8 | 1;
+            let mut data = vec![0u8; ABOVE_TWO_GIB];
+            if world.rank() == 0 {
+                marks.for_each(|at| data[at] = mark(at));
+                world.send(&data, 1, 0).unwrap();
+            } else {
+                assert_eq!(world.recv(&mut data, 0, 0).unwrap().length, ABOVE_TWO_GIB);
+                assert!(marks.into_iter().all(|at| data[at] == mark(at)), "{kind:?}");
+            }
+            world.process().leave();
+        });
+    }
+}
+
 fn every_mode_brings_every_length(world: &Communicator) {
     let (me, size) = (world.rank(), world.size());
     let (to, from) = ((me + 1) % size, (me + size - 1) % size);
