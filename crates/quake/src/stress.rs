@@ -153,7 +153,7 @@ fn hold(order: &StressOrder, parent: &mut Parent) -> io::Result<()> {
             let over = if *ramp { length } else { Duration::ZERO };
             memory::hold(size, over, tell)?;
         }
-        Resource::Threads { count } => tell(threads::hold(*count)),
+        Resource::Threads { count } => threads::hold(*count, tell)?,
         Resource::Descriptors { count } => {
             let (held, short) = descriptors::hold(*count);
             tell(short);
@@ -187,11 +187,21 @@ fn hold(order: &StressOrder, parent: &mut Parent) -> io::Result<()> {
     Ok(())
 }
 
-/// Does something again and again in a thread, until the process ends.
-fn again(mut look: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let forever = move || loop {
-        look();
-        std::thread::sleep(LOOKS_EVERY);
+/// Takes what there is again and again in a thread, until the process ends: what others give back meanwhile is taken too. What could not be
+/// had is told at first, and whenever there begins or ceases to be something.
+fn take_again(
+    mut take: impl FnMut() -> Option<String> + Send + 'static,
+    tell: impl Fn(Option<String>) + Send + 'static,
+) -> io::Result<()> {
+    let forever = move || {
+        let mut told = None;
+        loop {
+            let short = take();
+            if told.replace(short.is_some()) != Some(short.is_some()) {
+                tell(short);
+            }
+            std::thread::sleep(LOOKS_EVERY);
+        }
     };
     std::thread::Builder::new().name("stress".to_owned()).spawn(forever).map(drop)
 }

@@ -16,25 +16,20 @@ pub(super) fn hold(
 ) -> io::Result<()> {
     super::descriptors::allow(count);
     let mut held: Vec<TcpStream> = Vec::new();
-    // Whether it was told that it is short.
-    let mut told = None;
-    super::again(move || {
+    let take = move || {
         held.retain_mut(is_open);
-        let mut short = None;
         while held.len() < count as usize {
             match connect(&address) {
                 Ok(connection) => held.push(connection),
                 Err(error) => {
                     let what = format!("connections to {address}");
-                    short = Some(super::short_of(held.len(), count, &what, &error));
-                    break;
+                    return Some(super::short_of(held.len(), count, &what, &error));
                 }
             }
         }
-        if told.replace(short.is_some()) != Some(short.is_some()) {
-            tell(short);
-        }
-    })
+        None
+    };
+    super::take_again(take, tell)
 }
 
 fn connect(address: &str) -> io::Result<TcpStream> {

@@ -23,15 +23,12 @@ pub(super) fn fill(
 ) -> io::Result<()> {
     let free = if free.trim().is_empty() { 0 } else { super::size(free)? };
     let mut file = tempfile::tempfile_in(directory)?;
-    // Whether it was told that it is short.
-    let mut told = None;
-    super::again(move || {
-        let refused = take(&mut file, free).err();
-        if told.replace(refused.is_some()) != Some(refused.is_some()) {
-            let left = FreeSpace::of(&file).map_or(0, |free| free.bytes);
-            tell(refused.map(|error| format!("{} are left: {error}", units::rounded(left))));
-        }
-    })
+    let take = move || {
+        let error = take(&mut file, free).err()?;
+        let left = FreeSpace::of(&file).map_or(0, |free| free.bytes);
+        Some(format!("{} are left: {error}", units::rounded(left)))
+    };
+    super::take_again(take, tell)
 }
 
 fn take(file: &mut File, free: u64) -> io::Result<()> {

@@ -19,26 +19,23 @@ pub(super) fn hold(
     let pieces = usize::try_from(bytes.div_ceil(PIECE as u64)).unwrap_or(usize::MAX);
     let begun = Instant::now();
     let mut held: Vec<Vec<u8>> = Vec::new();
-    // Whether it was told that it is short.
-    let mut told = None;
-    super::again(move || {
+    let take = move || {
         let part =
             if ramp.is_zero() { 1.0 } else { begun.elapsed().as_secs_f64() / ramp.as_secs_f64() };
         #[expect(clippy::cast_possible_truncation, reason = "a part of it")]
         let due = (pieces as f64 * part.min(1.0)) as usize;
-        let mut refused = None;
-        while held.len() < due && refused.is_none() {
+        while held.len() < due {
             match piece(held.len()) {
                 Ok(piece) => held.push(piece),
-                Err(error) => refused = Some(error),
+                Err(error) => {
+                    let had = fishplate_formats::units::rounded((held.len() * PIECE) as u64);
+                    return Some(format!("{had} of memory could be had: {error}"));
+                }
             }
         }
-        // It is tried again: others may give some back.
-        if told.replace(refused.is_some()) != Some(refused.is_some()) {
-            let had = fishplate_formats::units::rounded((held.len() * PIECE) as u64);
-            tell(refused.map(|error| format!("{had} of memory could be had: {error}")));
-        }
-    })
+        None
+    };
+    super::take_again(take, tell)
 }
 
 /// No two pages are alike, so that they can't be merged.
