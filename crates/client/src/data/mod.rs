@@ -9,7 +9,7 @@
 //! - [`get`](mod@get): what a reference refers to into a file
 //! - [`revoke`](mod@revoke): a reference made good for nothing
 //! - [`sources`]: a transport for each scheme
-//! - `part`: half files, and what tells how to go on with them
+//! - `partial`: half files, and what tells how to go on with them
 //! - [`offer`], `answer`: files that we serve ourselves
 
 mod answer;
