@@ -27,7 +27,7 @@ pub enum DirectoryError {
         path: String,
         /// The directory.
         directory: String,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// A directory, a pipe, a device.

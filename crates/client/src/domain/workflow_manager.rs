@@ -130,9 +130,9 @@ struct Progress {
 pub struct RankOutput {
     /// The rank.
     pub rank: u32,
-    /// Where.
+    /// Which of its two streams it was written to.
     pub stream: LogStream,
-    /// What.
+    /// The text, as it came: lines may be cut.
     pub text: String,
 }
 

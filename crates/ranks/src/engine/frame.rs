@@ -7,7 +7,7 @@ use crate::header::{Header, RequestId};
 /// A payload on its way out.
 #[derive(Debug)]
 pub enum Payload {
-    /// None.
+    /// No bytes.
     Empty,
     /// A copy of the caller's.
     Owned(Vec<u8>),

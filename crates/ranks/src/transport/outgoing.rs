@@ -79,7 +79,7 @@ pub(super) struct Heard {
 /// What a receiver has of what was not acknowledged before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Acknowledged {
-    /// Nothing.
+    /// Nothing new.
     #[default]
     None,
     /// All up to this sequence number.

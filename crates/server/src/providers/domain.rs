@@ -183,7 +183,7 @@ fn rank_state() -> Vec<Parameter> {
 
 /// What is asked for, by whom.
 pub(crate) struct DomainRequest<'a> {
-    /// Where.
+    /// The server that is asked.
     pub(crate) host: &'a Host,
     /// By whom.
     pub(crate) owner: &'a Principal,

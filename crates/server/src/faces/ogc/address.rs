@@ -36,7 +36,7 @@ pub enum OgcResource<'p> {
     Kill(&'p str),
     /// `ogc/jobs/ID/remove`, for forms.
     Remove(&'p str),
-    /// Nothing.
+    /// None of these: 404.
     Unknown,
 }
 
