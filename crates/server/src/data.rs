@@ -2,11 +2,11 @@
 //! that fetches from others.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{
-    Clock as _, Fault, FaultCode, JobState, Principal, SessionId, SystemClock,
+    Clock as _, Fault, FaultCode, JobState, Principal, SessionId, SystemClock, lock,
 };
 use fishplate_data::session::SessionError;
 use fishplate_data::{Grant, GrantRequest, Lease, OwnerQuota, Pool, PoolError, Resolver, Sessions};
@@ -264,10 +264,6 @@ impl Data {
             tracing::warn!(%error, "uploads can't be swept");
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs what may wait for the disk beside the runtime.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use fishplate_contract::{JobId, Principal, Timestamp};
+use fishplate_contract::{JobId, Principal, Timestamp, lock};
 use rusqlite::{Connection, params};
 
 use super::claims::{FETCHING, RUNNING};
@@ -11,7 +11,7 @@ use super::notices::DUE;
 use super::room::SPARE_ROOM;
 use super::schema::{SCHEMA_VERSION, make_schema};
 use super::sql::{LISTED_ENDED, LISTED_UNFINISHED};
-use super::store::{SqliteStore, lock};
+use super::store::SqliteStore;
 use super::usage::{JOB_BYTES, UNFINISHED};
 use crate::store::conformance::{dead, request};
 use crate::store::quota::{DayUsage, OwnerLimits};
