@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use fishplate_contract::interface::DATA;
 use fishplate_contract::{
     Clock as _, Fault, FaultCode, JobState, Principal, SessionId, SystemClock, lock,
 };
@@ -16,7 +17,6 @@ use fishplate_jobs::store::usage::UsageAccumulator;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
-use crate::dispatch::authorise::DATA;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::spool::SpoolDirectory;

@@ -332,6 +332,11 @@ impl ServiceEntry {
         if told.is_some_and(|told| told > most) { &settings.wire } else { &self.limits }
     }
 
+    /// Its WSDL in the plain view, the same as long as the service is.
+    pub fn plain_wsdl(&self) -> String {
+        self.wsdl(View::default())
+    }
+
     /// Its WSDL.
     pub fn wsdl(&self, view: View) -> String {
         wsdl::write(self.service(), &self.interface, view, &self.url)

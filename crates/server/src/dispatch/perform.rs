@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use fishplate_contract::interface::DATA;
 use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
     Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Outcome,
@@ -14,9 +15,8 @@ use fishplate_jobs::engine::{
 use fishplate_jobs::store::Filter;
 use fishplate_jobs::store::quota::Quota;
 use fishplate_jobs::workspace::OutputStream;
-use fishplate_wire::wsdl::View;
 
-use super::authorise::{Access, Action, DATA};
+use super::authorise::{Access, Action};
 use super::event::Event;
 use super::init;
 use super::request::{Reply, Request};
@@ -311,7 +311,7 @@ async fn digest(
     let reuses = options.key.as_ref().is_some_and(|key| key.starts_with(REUSE));
     // What a job leaves in its session, or brings somewhere, it has to make itself.
     let is_free = options.session.is_none() && options.outputs.iter().all(|it| it.to.is_none());
-    let described = (reuses && is_free).then(|| service.wsdl(View::default()));
+    let described = (reuses && is_free).then(|| service.plain_wsdl());
     let name = service.service().name.clone();
     let digest = tokio::task::spawn_blocking(move || {
         let fingerprint = fingerprint(&operation, &arguments)?;

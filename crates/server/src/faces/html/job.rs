@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use fishplate_contract::interface::OGC;
 use fishplate_contract::{
     Clock as _, Fault, JobReport, JobState, LogStream, SystemClock, Timestamp,
 };
@@ -14,7 +15,7 @@ use super::page::{self, Page, local};
 use super::preview;
 use super::watch::{SHOWN_LOG, STREAMS, from_line, output};
 use crate::dispatch::report::date_time;
-use crate::faces::ogc::{CallersJob, GivenInput, GivenValue, OGC};
+use crate::faces::ogc::{CallersJob, GivenInput, GivenValue};
 use crate::host::PublicAddress;
 use crate::http::HttpResponse;
 

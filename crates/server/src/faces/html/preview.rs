@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
+use fishplate_contract::interface::OGC;
 use fishplate_contract::{Argument, Array, Fault, Parameter, Payload, Principal, Value};
 use fishplate_formats::archive;
 use fishplate_formats::array_file::sample::ArrayLayout;
@@ -29,7 +30,6 @@ use super::escaped;
 use super::page::beside;
 use crate::data::{IN_A_SEGMENT, blocking};
 use crate::dispatch::outputs::outputs;
-use crate::faces::ogc::OGC;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
