@@ -49,7 +49,7 @@ pub use job::{
 };
 pub use limits::{Limit, LimitDefault, LimitSetting, LimitUnit};
 pub use lock::lock;
-pub use payload::{DataRef, FileHandle, Payload};
+pub use payload::{DataRef, FileHandle, Payload, SharedFile};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
 pub use session::SessionId;
 pub use stream::{ByteStream, Chunks};
