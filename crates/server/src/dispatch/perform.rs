@@ -1,6 +1,7 @@
 //! What each verb does: from arguments to a job and back.
 
 use std::str::FromStr;
+use std::time::Instant;
 
 use fishplate_contract::interface::DATA;
 use fishplate_contract::limits::DEFAULTS;
@@ -46,6 +47,23 @@ pub async fn perform(
     let event = Event::of(&request);
     let done = answer(host, request, memory).await;
     event.done(&done);
+    done
+}
+
+/// The same, counted as a call: for what does not come by itself in a request of HTTP, which is counted where it arrives.
+///
+/// # Errors
+/// As [`perform`].
+pub async fn perform_counted(
+    host: &Host,
+    request: Request<'_>,
+    memory: &mut MemoryReservation,
+) -> Result<Reply, Fault> {
+    let (service, begun) = (request.service, Instant::now());
+    let position = service.interface.position(&request.definition.name);
+    let done = perform(host, request, memory).await;
+    let fault = done.as_ref().err().map(|fault| fault.code);
+    host.metrics.called(service, position, fault, begun.elapsed());
     done
 }
 
