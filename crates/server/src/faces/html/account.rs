@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use fishplate_contract::interface::{OGC, QUOTA};
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Fault, Principal, Verb};
 use fishplate_data::session::Session;
 use fishplate_formats::units;
@@ -11,7 +12,7 @@ use fishplate_jobs::store::quota::{OwnerLimits, OwnerUsage, Quota};
 
 use super::jobs::time;
 use super::page::Page;
-use super::{escaped, upload};
+use super::upload;
 use crate::data::blocking;
 use crate::dispatch::authorise::{Access, Action, is_within};
 use crate::faces::quota::{TOLD, room_again};

@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 
 use fishplate_contract::Operation;
 use fishplate_contract::interface::{OGC, SOLE_OPERATION};
+use fishplate_contract::lexical::escaped;
 use url::form_urlencoded;
 
 use arguments::ExampleArgument;
 pub(super) use arguments::GivenValues;
 
-use super::escaped;
 use crate::faces::ogc::ProcessId;
 use crate::host::{Host, ServiceEntry};
 

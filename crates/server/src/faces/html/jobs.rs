@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use fishplate_contract::interface::OGC;
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Clock as _, JobReport, JobState, Principal, SystemClock, Timestamp};
 use fishplate_formats::units;
 
-use super::escaped;
 use super::page::Page;
 use crate::dispatch::report::date_time;
 use crate::faces::ogc::ProcessId;

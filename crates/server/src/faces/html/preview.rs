@@ -16,6 +16,7 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
 use fishplate_contract::interface::OGC;
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Argument, Array, Fault, Parameter, Payload, Principal, Value};
 use fishplate_formats::archive;
 use fishplate_formats::array_file::sample::ArrayLayout;
@@ -26,7 +27,6 @@ use percent_encoding::utf8_percent_encode;
 pub(crate) use item::item;
 use kind::FileKind;
 
-use super::escaped;
 use super::page::beside;
 use crate::data::{IN_A_SEGMENT, blocking};
 use crate::dispatch::outputs::outputs;
