@@ -39,11 +39,11 @@ enum Victim {
     Everything,
 }
 
-/// Pseudo-random numbers (xorshift64*), so that a storm can be repeated.
-struct Random(u64);
+/// Pseudo-random numbers (xorshift64*), so that what was drawn can be drawn again.
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -55,7 +55,7 @@ impl Random {
     }
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let given = std::env::var("FISHPLATE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| u64::from(now.subsec_nanos()) | 1);
