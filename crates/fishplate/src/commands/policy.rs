@@ -119,7 +119,7 @@ fn rule_text(rule: &Rule) -> String {
     }
     if let Some(actions) = &rule.actions {
         let all = Action::all().filter(|action| actions.contains(action));
-        let names: Vec<_> = all.map(|action| action.name()).collect();
+        let names: Vec<_> = all.map(Action::name).collect();
         parts.push(format!("may = {}", names.join(", ")));
     }
     format!("[[{}]] {}", rule.effect.name(), parts.join("; "))
