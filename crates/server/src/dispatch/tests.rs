@@ -31,12 +31,12 @@ use crate::memory::MemoryReservation;
 use crate::settings::Limits;
 
 /// Who, of which service and operation, wanted what.
-type Asked = (Principal, String, String, Action);
+type CheckedAccess = (Principal, String, String, Action);
 
 /// Refuses all but some actions, and notes what was wanted.
 #[derive(Debug, Default)]
 struct Refusing {
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<CheckedAccess>>>,
     but: Vec<Action>,
 }
 
