@@ -21,7 +21,7 @@ from pathlib import Path
 
 from preparation import PreparationFailed, install_packages, run, say
 from record import Recorder
-from toolkit import ALWAYS, CUT, DESCRIPTIONS, EXAMPLES, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
+from toolkit import ALWAYS, CUT, DESCRIPTIONS, EXAMPLES, FILES, FUNCTIONS, HERE, LARGE, SEED, SIZES, Place, Toolkit
 from toolkits import PIPE_CHECKS, TOOLKITS
 
 ROOT = HERE.parent
@@ -32,6 +32,7 @@ CLIENT_TIMEOUT = int(os.environ.get("INTEROP_TIMEOUT", "300"))  # seconds; a cli
 def main() -> int:
     options = parse_options()
     begun = time.monotonic()
+    print(f"seed: FISHPLATE_TEST_SEED={SEED}")
     chosen = [toolkit for toolkit in TOOLKITS if toolkit.name in options.only]
     options.cache.mkdir(parents=True, exist_ok=True)
     install_packages({package for toolkit in chosen for package in toolkit.missing_packages()})

@@ -1,6 +1,8 @@
 """What a toolkit is to `run.py`, and where things are during a run."""
 
 import hashlib
+import os
+import random
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +13,8 @@ HERE = Path(__file__).resolve().parent
 
 SIZES = (0, 1, 8191, 8192, 8193, 1 << 20)  # bytes of the files that go through every check
 LARGE = 100_000_000  # goes through `call-file` only
-CUT = 2_000_000  # bytes of an answer after which a connection of the cutter breaks
+SEED = int(os.environ.get("FISHPLATE_TEST_SEED") or random.randrange(1 << 32))
+CUT = random.Random(SEED).randrange(1_000, 4_900_000)  # bytes of an answer, of 5 MB or more, after which a connection of the cutter breaks
 
 # What clients are given: a service and the view of its WSDL.
 DESCRIPTIONS = {

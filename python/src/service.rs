@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fishplate_client::find::{Wanted, differences, find as find_services};
+use fishplate_client::find::{ServiceQuery, differences, find as find_services};
 use fishplate_client::watch::CallWatch;
 use fishplate_client::{Credential, Credentials, Error, Meter, Options, Settings, listing};
 use fishplate_contract::{
@@ -356,7 +356,7 @@ pub(crate) fn find(
 ) -> PyResult<Task> {
     let settings = settings(timeout, connect_timeout, ca_file, address, packaging, auth)?;
     let finding = async move {
-        let wanted = Wanted::named(&wanted, &settings).await?;
+        let wanted = ServiceQuery::named(&wanted, &settings).await?;
         find_services(&wanted, &servers, &settings).await
     };
     Ok(Task::of(finding, |py, found| {

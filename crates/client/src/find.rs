@@ -16,7 +16,7 @@ use crate::settings::Settings;
 
 /// Which interface is wanted.
 #[derive(Clone, Debug)]
-pub enum Wanted {
+pub enum ServiceQuery {
     /// That of any service of this name.
     Name(String),
     /// That of any service of this namespace, which several services may have: `urn:example:volume-mesher`.
@@ -25,7 +25,7 @@ pub enum Wanted {
     Interface(Box<Description>),
 }
 
-impl Wanted {
+impl ServiceQuery {
     /// What is meant by a name, a namespace that is a URN, the URL of a service or a file with its WSDL.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl fmt::Display for Difference {
 
 /// What was found on several servers.
 #[derive(Default)]
-pub struct Found {
+pub struct SearchResult {
     /// The services that are wanted, in the order of the servers; with them those of the same name or namespace that can't
     /// stand in.
     pub services: Vec<FoundService>,
@@ -116,7 +116,7 @@ pub struct Found {
     pub away: Vec<Error>,
 }
 
-impl Found {
+impl SearchResult {
     /// The services that can be called as what is wanted.
     pub fn matches(&self) -> impl Iterator<Item = &FoundService> {
         self.services.iter().filter(|of| of.matches())
@@ -128,11 +128,11 @@ impl Found {
 /// # Errors
 /// A server can't be asked, or lists no services; all of them are away.
 pub async fn find(
-    wanted: &Wanted,
+    wanted: &ServiceQuery,
     servers: &[String],
     settings: &Settings,
-) -> Result<Found, Error> {
-    let Found { services: mut found, mut away } = Found::default();
+) -> Result<SearchResult, Error> {
+    let SearchResult { services: mut found, mut away } = SearchResult::default();
     for url in servers {
         let listing = match listing::list(url, settings).await {
             Err(error) if is_away(&error) => {
@@ -145,7 +145,7 @@ pub async fn find(
             })?,
         };
         for name in listing.services {
-            if matches!(wanted, Wanted::Name(wanted) if *wanted != name) {
+            if matches!(wanted, ServiceQuery::Name(wanted) if *wanted != name) {
                 continue;
             }
             let url = format!("{}/{name}", listing.server.trim_end_matches('/'));
@@ -166,12 +166,12 @@ pub async fn find(
             };
             let is_meant = wanted.means(service.description());
             let differences = match (wanted, found.first()) {
-                (Wanted::Interface(wanted), _) => differences(wanted, service.description()),
+                (ServiceQuery::Interface(wanted), _) => differences(wanted, service.description()),
                 (_, Some(first)) => differences(first.service.description(), service.description()),
                 (_, None) => Vec::new(),
             };
             let candidate = FoundService { service, differences };
-            let stands_in = matches!(wanted, Wanted::Interface(_)) && candidate.matches();
+            let stands_in = matches!(wanted, ServiceQuery::Interface(_)) && candidate.matches();
             if is_meant || stands_in {
                 found.push(candidate);
             }
@@ -179,7 +179,7 @@ pub async fn find(
     }
     match found.is_empty() && !away.is_empty() && away.len() == servers.len() {
         true => Err(away.remove(0)),
-        false => Ok(Found { services: found, away }),
+        false => Ok(SearchResult { services: found, away }),
     }
 }
 

@@ -6,10 +6,25 @@ use crate::job::JobState;
 use crate::limits::DEFAULTS;
 use crate::service::{DataType, Operation, Parameter, Service, Signature};
 
-/// First segments of the addresses of a server that are no service's, and that no service may be called therefore: data by
-/// reference, counters, tools of assistants, OGC API - Processes, and probes.
+/// Where data by reference is, and uploads go.
+pub const DATA: &str = "data";
+/// Where ranks of communication domains are reached, and domains have their pages.
+pub const DOMAINS: &str = "domains";
+/// Tools of assistants (Model Context Protocol).
+pub const MCP: &str = "mcp";
+/// Counters.
+pub const METRICS: &str = "metrics";
+/// OGC API - Processes.
+pub const OGC: &str = "ogc";
+/// What callers may use, and have used.
+pub const QUOTA: &str = "quota";
+/// Where servers are reached that have dialled this one.
+pub const SITES: &str = "sites";
+
+/// First segments of the addresses of a server that are no service's, and that no service may be called therefore: these, and
+/// probes. A policy names them as if they were services.
 pub const RESERVED_NAMES: [&str; 9] =
-    ["data", "domains", "mcp", "metrics", "ogc", "quota", "sites", "healthz", "readyz"];
+    [DATA, DOMAINS, MCP, METRICS, OGC, QUOTA, SITES, "healthz", "readyz"];
 
 /// What a caller can ask of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -164,6 +164,22 @@ pub fn turns_direction(character: char) -> bool {
     )
 }
 
+/// The text with the characters that mean something in XML and HTML written otherwise, also between quotes.
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
 /// A caller's text cut to what a message can hold.
 pub fn shortened(text: &str) -> String {
     const MOST: usize = 60;

@@ -13,7 +13,7 @@
 //! - [`fault`]: what went wrong, who is to blame, and what to do; [`limits`]: every limit and its default
 //! - [`job`]: identity, states and reports of jobs; [`transfer`]: data that comes or goes by
 //!   reference; [`session`]: spaces that jobs share
-//! - [`clock`]: time, so that tests can hold it still
+//! - [`clock`]: time, so that tests can hold it still; [`lock`](mod@lock): a mutex whose holder may have panicked
 
 pub mod array;
 pub mod call;
@@ -27,6 +27,7 @@ pub mod interface;
 pub mod job;
 pub mod lexical;
 pub mod limits;
+pub mod lock;
 pub mod number;
 pub mod payload;
 pub mod service;
@@ -47,7 +48,8 @@ pub use job::{
     JobFilter, JobId, JobPage, JobReport, JobState, KillResult, LogPage, LogStream, Usage,
 };
 pub use limits::{Limit, LimitDefault, LimitSetting, LimitUnit};
-pub use payload::{DataRef, FileHandle, Payload};
+pub use lock::lock;
+pub use payload::{DataRef, FileHandle, Payload, SharedFile};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
 pub use session::SessionId;
 pub use stream::{ByteStream, Chunks};

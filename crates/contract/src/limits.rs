@@ -25,13 +25,13 @@ pub struct Limit {
 /// In what a limit is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitUnit {
-    /// Things.
+    /// In pieces of what the limit is about.
     Count,
-    /// Bytes.
+    /// In bytes; told as KiB, MiB and so on.
     Bytes,
-    /// Bytes a second.
+    /// In bytes a second.
     Rate,
-    /// Milliseconds.
+    /// In milliseconds.
     Time,
 }
 
@@ -50,7 +50,7 @@ pub enum LimitSetting {
     Relay,
     /// `--limit NAME=VALUE` of `fishplate run`, a service file's `[ranks.limits]`, or [`RANK_LIMITS`] of a rank's environment.
     Launch,
-    /// Nowhere.
+    /// Nowhere: nobody can change it.
     Fixed,
 }
 

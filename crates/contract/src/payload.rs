@@ -1,7 +1,7 @@
 //! Data by handle: a payload is one idea everywhere, whatever carries it.
 
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -84,6 +84,33 @@ pub trait FileHandle: Send + Sync + Debug {
     /// Called by whoever moved the file away or took charge of it: dropping no longer frees it.
     /// Nobody does that to a file that is shared.
     fn keep(&self);
+}
+
+/// A file that stays its owner's: whoever gets it may neither move it nor write to it.
+#[derive(Debug)]
+pub struct SharedFile<G> {
+    /// Where the bytes are.
+    pub path: PathBuf,
+    /// How many there are.
+    pub len: u64,
+    /// What keeps the file there as long as it lives.
+    pub guard: G,
+}
+
+impl<G: Send + Sync + Debug> FileHandle for SharedFile<G> {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn keep(&self) {}
 }
 
 /// A reference to data elsewhere (`wsa:EndpointReference`, paper 000, Figure 7). What it tells

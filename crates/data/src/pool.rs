@@ -37,11 +37,11 @@ use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::limits::DEFAULTS;
-use fishplate_contract::{Clock, Digest};
+use fishplate_contract::{Clock, Digest, lock};
 
 pub(crate) use error::is_full;
 pub use error::{PoolError, Shortage};
@@ -217,10 +217,6 @@ fn remove_file(path: &Path) -> Result<(), PoolError> {
         }
         _ => Ok(()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// SQLite's integers have a sign; no size or time of ours needs more.

@@ -27,7 +27,7 @@ pub(crate) struct ServiceFile {
     pub(crate) groups: Vec<(String, Keys)>,
     pub(crate) success: Vec<i32>,
     pub(crate) meanings: BTreeMap<i32, String>,
-    /// Seconds.
+    /// In seconds.
     pub(crate) wall_time: Option<u64>,
 }
 

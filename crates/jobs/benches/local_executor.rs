@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fishplate_contract::JobId;
 use fishplate_jobs::executor::local::{LocalExecutor, LocalSettings, supervisor_main};
-use fishplate_jobs::executor::{Executor as _, Handle, Observation, StartOrder};
+use fishplate_jobs::executor::{Executor as _, Handle, Observation, StartOrder, conformance};
 use fishplate_jobs::workspace;
 use fishplate_programs::plan::Plan;
 
@@ -148,23 +148,5 @@ fn median(of: &mut [Duration]) -> Duration {
 }
 
 fn plan() -> Plan {
-    Plan {
-        program: PROGRAM.into(),
-        arguments: Vec::new(),
-        base_environment: None,
-        environment: std::env::vars().collect(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        inputs: Vec::new(),
-        staged: Vec::new(),
-        outputs: Vec::new(),
-        dimensions: fishplate_formats::dimension::Dimensions::default(),
-        success: fishplate_programs::plan::SuccessRules::default(),
-        fault: None,
-        progress: None,
-        answer: fishplate_programs::output_choices::OutputChoices::default(),
-        reuse: None,
-        limits: fishplate_programs::plan::JobLimits::default(),
-    }
+    Plan { environment: std::env::vars().collect(), ..conformance::plan(PROGRAM, &[]) }
 }

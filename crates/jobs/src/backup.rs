@@ -159,35 +159,15 @@ pub fn restore(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> Result<u64,
 mod tests {
     use std::sync::Arc;
 
-    use fishplate_contract::Principal;
-
     use super::*;
+    use crate::store::conformance::job;
     use crate::store::quota::OwnerLimits;
     use crate::store::{ClaimRequest, NewJob, Transaction};
-    use fishplate_programs::output_choices::StoredNotices;
 
     fn new(data: &Path, n: u8) -> NewJob {
         let id = JobId::from_bytes([n; 16]);
-        NewJob {
-            id,
-            service: "s".to_owned(),
-            operation: "call".to_owned(),
-            owner: Principal::anonymous(),
-            key: None,
-            fingerprint: 0,
-            plan: "{}".to_owned(),
-            disk: 0,
-            bytes_in: 0,
-            directory: data.join("jobs").join(id.to_string()),
-            max_running: 9,
-            max_queued: 9,
-            limits: OwnerLimits::default(),
-            data_bytes: 0,
-            submitted: Timestamp(1),
-            fetching: false,
-            boot: None,
-            notices: StoredNotices::default(),
-        }
+        let directory = data.join("jobs").join(id.to_string());
+        NewJob { directory, max_running: 9, disk: 0, ..job(n, "s") }
     }
 
     fn write(store: &SqliteStore, mut work: impl FnMut(&mut dyn Transaction)) {

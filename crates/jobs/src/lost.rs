@@ -389,15 +389,13 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LostErro
 mod tests {
     use std::sync::Mutex;
 
-    use fishplate_contract::Principal;
-
     use super::*;
     use crate::executor::conformance;
     use crate::executor::fake::FakeExecutor;
     use crate::executor::local::{LocalExecutor, LocalSettings};
     use crate::store::Transaction;
+    use crate::store::conformance::job;
     use crate::store::memory::MemoryStore;
-    use fishplate_programs::output_choices::StoredNotices;
 
     type Work<'w> = &'w mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>;
 
@@ -424,26 +422,8 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let id = JobId::from_bytes([1; 16]);
         let directory = data.path().join("jobs").join(id.to_string());
-        let job = NewJob {
-            id,
-            service: "s".to_owned(),
-            operation: "call".to_owned(),
-            owner: Principal::anonymous(),
-            key: None,
-            fingerprint: 0,
-            plan: serde_json::to_string(&*conformance::order(&directory, "").plan).unwrap(),
-            disk: 0,
-            bytes_in: 0,
-            max_running: 9,
-            max_queued: 9,
-            limits: OwnerLimits::default(),
-            data_bytes: 0,
-            submitted: Timestamp(1),
-            fetching: false,
-            boot: None,
-            notices: StoredNotices::default(),
-            directory,
-        };
+        let plan = serde_json::to_string(&*conformance::order(&directory, "").plan).unwrap();
+        let job = NewJob { plan, directory, disk: 0, ..job(1, "s") };
         fs::create_dir_all(job.directory.join("work")).unwrap();
         Manifest::of(&job).write(&job.directory).unwrap();
         (data, job)

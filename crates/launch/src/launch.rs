@@ -214,7 +214,7 @@ pub enum LaunchError {
         program: OsString,
         /// Where it was to work, if not here.
         directory: Option<PathBuf>,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The system refuses what the launcher needs.

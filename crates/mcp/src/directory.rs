@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fishplate_contract::{FileHandle, Payload};
+use fishplate_contract::{Payload, SharedFile};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 /// A directory whose files may be read.
@@ -27,7 +27,7 @@ pub enum DirectoryError {
         path: String,
         /// The directory.
         directory: String,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// A directory, a pipe, a device.
@@ -69,33 +69,10 @@ impl Directory {
         if !metadata.is_file() {
             return Err(DirectoryError::NoFile { path: path.to_owned() });
         }
+        // Whoever reads it gets this one, whatever lies at its name by then.
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        Ok(Payload::Spooled(Arc::new(OpenFile { path, len: metadata.len(), _file: file })))
+        Ok(Payload::Spooled(Arc::new(SharedFile { path, len: metadata.len(), guard: file })))
     }
-}
-
-/// A file that is open: whoever reads it gets this one, whatever lies at its name by then.
-#[derive(Debug)]
-struct OpenFile {
-    path: PathBuf,
-    len: u64,
-    _file: File,
-}
-
-impl FileHandle for OpenFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn keep(&self) {}
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ impl<T> List<T> {
 }
 
 impl<T: Integer> List<T> {
-    /// Counts.
+    /// Its elements as counts, none of which is negative.
     pub(crate) fn counts(self, length: usize) -> Result<Vec<usize>> {
         self.to_vec(length)?.into_iter().map(Integer::count).collect()
     }

@@ -41,11 +41,8 @@ struct Address(usize);
 /// What a key is for.
 #[derive(Clone, std::marker::Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Communicators.
     Comm,
-    /// Datatypes.
     Datatype,
-    /// Windows.
     Win,
 }
 

@@ -42,7 +42,6 @@ impl Data {
         Ok(data)
     }
 
-    /// Nothing.
     pub(crate) fn none() -> Self {
         Self {
             buffer: Buffer::of(&[]),
@@ -222,7 +221,6 @@ impl Parts {
         Ok(Self(parts.map(part).collect::<Result<_>>()?))
     }
 
-    /// None.
     pub(crate) fn none() -> Self {
         Self(Vec::new())
     }

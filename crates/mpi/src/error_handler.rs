@@ -37,17 +37,17 @@ pub(crate) fn predefined() -> Vec<Option<Arc<ErrorHandler>>> {
 
 /// The error handler of an object.
 #[derive(Debug)]
-pub(crate) struct Slot(Mutex<Held>);
+pub(crate) struct Slot(Mutex<SlotHandler>);
 
 #[derive(Clone, Debug)]
-struct Held {
+struct SlotHandler {
     handle: Errhandler,
     object: Arc<ErrorHandler>,
     /// Whether the program has set it.
     is_set: bool,
 }
 
-impl Held {
+impl SlotHandler {
     /// One that the program sets for an object of this kind.
     fn of(handler: Errhandler, kind: &str) -> Result<Self> {
         let object = handler.get()?;
@@ -66,10 +66,10 @@ impl Held {
 impl Slot {
     /// With the handler that the program gives for an object of this kind.
     pub(crate) fn new(handler: Errhandler, kind: &str) -> Result<Self> {
-        Ok(Self(Mutex::new(Held::of(handler, kind)?)))
+        Ok(Self(Mutex::new(SlotHandler::of(handler, kind)?)))
     }
 
-    fn get(&self) -> Held {
+    fn get(&self) -> SlotHandler {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -79,14 +79,14 @@ impl Slot {
     }
 
     fn set(&self, handler: Errhandler, kind: &str) -> Result<()> {
-        let held = Held::of(handler, kind)?;
+        let held = SlotHandler::of(handler, kind)?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = held;
         Ok(())
     }
 
     /// A handle of it, which the caller frees.
     fn handle(&self) -> Errhandler {
-        let Held { handle, object, .. } = self.get();
+        let SlotHandler { handle, object, .. } = self.get();
         if handle.is_predefined() { handle } else { Errhandler::of(object) }
     }
 }
@@ -112,7 +112,7 @@ impl Blamed for (Errhandler, &'static str) {
     const KIND: &'static str = "error handler";
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
-        Some((Held::of(self.0, self.1).ok()?.object, Comm::NULL.to_address()))
+        Some((SlotHandler::of(self.0, self.1).ok()?.object, Comm::NULL.to_address()))
     }
 }
 
@@ -153,7 +153,7 @@ impl Blamed for () {
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
         let held = |comm: Comm| Some((comm, comm.get().ok()?.error_handler.get()));
-        let is_set = |(_, held): &(Comm, Held)| held.is_set;
+        let is_set = |(_, held): &(Comm, SlotHandler)| held.is_set;
         let found = [COMM_SELF, COMM_WORLD].into_iter().filter_map(held).find(is_set);
         let (comm, held) = found.or_else(|| held(COMM_SELF))?;
         Some((held.object, comm.to_address()))
@@ -282,6 +282,7 @@ entries! {
 
 /// The handler that objects begin with.
 pub(crate) fn default_slot() -> Result<Slot> {
-    let held = Held { handle: ERRORS_ARE_FATAL, object: ERRORS_ARE_FATAL.get()?, is_set: false };
+    let held =
+        SlotHandler { handle: ERRORS_ARE_FATAL, object: ERRORS_ARE_FATAL.get()?, is_set: false };
     Ok(Slot(Mutex::new(held)))
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, error};
 use crate::error_handler::Returned;
 use crate::handle::Comm;
 
-/// Why.
+/// The error of a function that is there only so that programs link.
 pub(crate) fn unsupported(name: &str) -> Error {
     error(MPI_ERR_UNSUPPORTED_OPERATION, format!("{name} is not supported"))
 }

@@ -171,7 +171,7 @@ impl Span {
         }
     }
 
-    /// Bytes.
+    /// How many bytes it is.
     pub(crate) fn length(&self) -> usize {
         self.range.len()
     }

@@ -43,7 +43,7 @@ pub enum Destination {
 pub enum TagSelector {
     /// This one.
     Tag(Tag),
-    /// Any.
+    /// Any tag (`MPI_ANY_TAG`).
     Any,
 }
 

@@ -36,9 +36,9 @@ use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
 use crate::policy::file::{PolicyError, PolicyFile};
 use crate::policy::quotas::PolicyQuotas;
-use crate::providers::domain::{self, DomainProvider};
+use crate::providers::domain;
 use crate::providers::functions::FunctionProvider;
-use crate::providers::session::{self, SessionProvider};
+use crate::providers::session;
 use crate::settings::{DataSettings, Limits};
 use crate::spool::SpoolDirectory;
 use crate::stager::DataStager;
@@ -380,10 +380,10 @@ fn providers(
         }
     }
     if sessions {
-        providers.push(Box::new(SessionProvider::default()));
+        providers.push(Box::new(session::provider()));
     }
     if ranks {
-        providers.push(Box::new(DomainProvider::default()));
+        providers.push(Box::new(domain::provider()));
     }
     let mut names = BTreeSet::new();
     for provider in &providers {

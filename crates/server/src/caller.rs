@@ -2,23 +2,22 @@
 //! from every face.
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{
     Argument, Array, CallError, CallFuture, CallOptions, Caller, Fault, FaultCode, FileHandle,
     JobFilter, JobId, JobPage, JobReport, KillResult, LogPage, LogStream, OutputChoice, Payload,
-    Principal, ProgressCallback, Results, Value, Verb, VerbDefinition,
+    Principal, ProgressCallback, Results, SharedFile, Value, Verb,
 };
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::bind;
 use tokio::runtime::Handle;
 
 use crate::audit::CALLER;
-use crate::dispatch::perform::perform;
-use crate::dispatch::request::{Reply, Request};
+use crate::dispatch::perform::perform_counted;
+use crate::dispatch::request::{Reply, Request, unlike};
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
@@ -52,16 +51,6 @@ impl LocalCaller {
         Self { address, ..self }
     }
 
-    fn definition(&self, verb: Verb, operation: &str) -> Result<&VerbDefinition, Fault> {
-        let mut all = self.service.interface.verbs.iter();
-        let found = all.find(|known| known.verb == verb && known.operation == operation);
-        found.ok_or_else(|| {
-            let service = &self.service.service().name;
-            let what = format!("{service} has no operation {operation} that can be asked for so");
-            Fault::new(FaultCode::UnknownOperation, what)
-        })
-    }
-
     async fn ask(
         &self,
         verb: Verb,
@@ -69,7 +58,7 @@ impl LocalCaller {
         arguments: Vec<Argument>,
         options: CallOptions,
     ) -> Result<(Reply, MemoryReservation), Fault> {
-        let definition = self.definition(verb, operation)?;
+        let definition = self.service.definition(verb, operation)?;
         let mut arguments =
             bind::accept(&definition.name, &definition.signature.inputs, arguments)?;
         for payload in arguments.iter_mut().filter_map(data) {
@@ -80,15 +69,11 @@ impl LocalCaller {
         let principal = self.principal.clone();
         let request = Request { service: &self.service, definition, arguments, options, principal };
         let mut memory = MemoryReservation::default();
-        let begun = Instant::now();
-        let performed = perform(&self.host, request, &mut memory);
+        let performed = perform_counted(&self.host, request, &mut memory);
         let done = match self.address {
             Some(address) => Box::pin(CALLER.scope(address, performed)).await,
             None => performed.await,
         };
-        let fault = done.as_ref().err().map(|fault| fault.code);
-        let position = self.service.interface.position(&definition.name);
-        self.host.metrics.called(&self.service, position, fault, begun.elapsed());
         Ok((done?, memory))
     }
 
@@ -101,7 +86,9 @@ impl LocalCaller {
         options: CallOptions,
     ) -> Result<Results, CallError> {
         let (reply, memory) = self.ask(verb, operation, arguments, options).await?;
-        let Reply::Results { mut results, ephemeral } = reply else { return Err(unlike(verb)) };
+        let Reply::Results { mut results, ephemeral } = reply else {
+            return Err(unlike(verb).into());
+        };
         let until = Arc::new(Until { ephemeral, runtime: Handle::current() });
         let memory = Arc::new(memory);
         for payload in results.outputs.iter_mut().filter_map(data) {
@@ -128,11 +115,6 @@ fn job(job: JobId) -> Argument {
     Argument::text("job", job.to_string())
 }
 
-/// The error of a reply that is another verb's.
-fn unlike(verb: Verb) -> CallError {
-    Fault::new(FaultCode::Internal, format!("{verb:?} gave what another verb gives")).into()
-}
-
 impl Caller for LocalCaller {
     fn call<'a>(
         &'a self,
@@ -151,7 +133,7 @@ impl Caller for LocalCaller {
     ) -> CallFuture<'a, JobId> {
         Box::pin(async move {
             let (reply, _) = self.ask(Verb::Spawn, operation, arguments, options).await?;
-            let Reply::Spawned(job) = reply else { return Err(unlike(Verb::Spawn)) };
+            let Reply::Spawned(job) = reply else { return Err(unlike(Verb::Spawn).into()) };
             Ok(job.id)
         })
     }
@@ -169,7 +151,7 @@ impl Caller for LocalCaller {
     fn status(&self, of: JobId) -> CallFuture<'_, JobReport> {
         Box::pin(async move {
             let reply = self.about(Verb::Status, vec![job(of)]).await?;
-            let Reply::Status(report) = reply else { return Err(unlike(Verb::Status)) };
+            let Reply::Status(report) = reply else { return Err(unlike(Verb::Status).into()) };
             Ok(*report)
         })
     }
@@ -192,7 +174,7 @@ impl Caller for LocalCaller {
     fn kill(&self, of: JobId) -> CallFuture<'_, KillResult> {
         Box::pin(async move {
             let reply = self.about(Verb::Kill, vec![job(of)]).await?;
-            let Reply::Killed(killed) = reply else { return Err(unlike(Verb::Kill)) };
+            let Reply::Killed(killed) = reply else { return Err(unlike(Verb::Kill).into()) };
             Ok(killed)
         })
     }
@@ -202,7 +184,7 @@ impl Caller for LocalCaller {
             let stream = Argument::text("stream", stream.name());
             let arguments = vec![job(of), stream, Argument::text("offset", offset.to_string())];
             let reply = self.about(Verb::Log, arguments).await?;
-            let Reply::Log(page) = reply else { return Err(unlike(Verb::Log)) };
+            let Reply::Log(page) = reply else { return Err(unlike(Verb::Log).into()) };
             Ok(page)
         })
     }
@@ -210,7 +192,7 @@ impl Caller for LocalCaller {
     fn jobs(&self, filter: JobFilter) -> CallFuture<'_, JobPage> {
         Box::pin(async move {
             let reply = self.about(Verb::Jobs, filter.arguments()).await?;
-            let Reply::Jobs(page) = reply else { return Err(unlike(Verb::Jobs)) };
+            let Reply::Jobs(page) = reply else { return Err(unlike(Verb::Jobs).into()) };
             Ok(page)
         })
     }
@@ -234,31 +216,9 @@ impl Drop for Until {
     }
 }
 
-/// A file that stays its owner's: whoever gets it may neither move it nor write to it.
-#[derive(Debug)]
-struct BorrowedFile {
-    held: Arc<dyn FileHandle>,
-    _until: Option<Arc<Until>>,
-}
-
-impl FileHandle for BorrowedFile {
-    fn path(&self) -> &Path {
-        self.held.path()
-    }
-
-    fn len(&self) -> u64 {
-        self.held.len()
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn keep(&self) {}
-}
-
 fn lend(held: &mut Arc<dyn FileHandle>, until: Option<&Arc<Until>>) {
-    *held = Arc::new(BorrowedFile { held: Arc::clone(held), _until: until.cloned() });
+    let (path, len) = (held.path().to_owned(), held.len());
+    *held = Arc::new(SharedFile { path, len, guard: (Arc::clone(held), until.cloned()) });
 }
 
 /// Bytes that are counted in the memory of all messages until the last part of them is gone.

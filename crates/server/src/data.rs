@@ -2,11 +2,12 @@
 //! that fetches from others.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use fishplate_contract::interface::DATA;
 use fishplate_contract::{
-    Clock as _, Fault, FaultCode, JobState, Principal, SessionId, SystemClock,
+    Clock as _, Fault, FaultCode, JobState, Principal, SessionId, SystemClock, lock,
 };
 use fishplate_data::session::SessionError;
 use fishplate_data::{Grant, GrantRequest, Lease, OwnerQuota, Pool, PoolError, Resolver, Sessions};
@@ -16,7 +17,6 @@ use fishplate_jobs::store::usage::UsageAccumulator;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
-use crate::dispatch::authorise::DATA;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::spool::SpoolDirectory;
@@ -264,10 +264,6 @@ impl Data {
             tracing::warn!(%error, "uploads can't be swept");
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs what may wait for the disk beside the runtime.

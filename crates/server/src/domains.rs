@@ -70,13 +70,13 @@ struct DomainEntry {
     ranks: Option<u32>,
     members: BTreeMap<Rank, Member>,
     /// What those who joined are told.
-    answer: watch::Sender<Option<Answer>>,
+    answer: watch::Sender<Option<JoinReply>>,
     used: Instant,
 }
 
 /// What ranks are told when all have joined.
 #[derive(Clone, Debug)]
-struct Answer {
+struct JoinReply {
     message: ServerMessage,
     /// Descriptors of memory that ranks here share; none if they don't, and once all have got them.
     memory: Arc<Vec<OwnedFd>>,
@@ -184,7 +184,7 @@ fn no_such_domain(domain: DomainId) -> Fault {
 
 impl DomainEntry {
     /// What ranks are told, with memory for those here that share some.
-    fn answer_of(&self, addresses: Vec<Address>) -> Answer {
+    fn answer_of(&self, addresses: Vec<Address>) -> JoinReply {
         let sharing = self.members.iter().filter(|(_, of)| of.shares_memory);
         let mut sharing: Vec<Rank> = sharing.map(|(rank, _)| *rank).collect();
         let count = u32::try_from(sharing.len()).unwrap_or(u32::MAX);
@@ -201,7 +201,7 @@ impl DomainEntry {
         let waiting = sharing.iter().filter(|rank| self.members[rank].connected).count();
         let memory = if waiting == 0 { Vec::new() } else { memory };
         let message = ServerMessage::Ranks { addresses, sharing };
-        Answer { message, memory: Arc::new(memory), waiting }
+        JoinReply { message, memory: Arc::new(memory), waiting }
     }
 }
 
@@ -395,7 +395,7 @@ impl Domains {
         let entry = all.get(&domain).filter(|entry| entry.owner == *owner);
         let entry = entry.ok_or_else(|| no_such_domain(domain))?;
         let addresses = match entry.answer.borrow().as_ref() {
-            Some(Answer { message: ServerMessage::Ranks { addresses, .. }, .. }) => {
+            Some(JoinReply { message: ServerMessage::Ranks { addresses, .. }, .. }) => {
                 addresses.iter().cloned().map(Some).collect()
             }
             _ => vec![None; entry.ranks.unwrap_or_default() as usize],

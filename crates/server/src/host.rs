@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fishplate_contract::{Fault, Interface, Principal, Service};
+use fishplate_contract::{Fault, Interface, Principal, Service, Verb, VerbDefinition};
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::function::plan::WorkerProgram;
@@ -16,7 +16,7 @@ use crate::authentication::authenticator::{Refusal, RequestHead};
 use crate::authentication::chain::Authenticators;
 use crate::data::Data;
 use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser, is_within};
-use crate::dispatch::provider::Provider;
+use crate::dispatch::provider::{Provider, no_operation};
 use crate::domains::{DomainBounds, Domains};
 use crate::faces::html::JobWatches;
 use crate::faces::metrics::{Counters, Metrics};
@@ -330,6 +330,21 @@ impl ServiceEntry {
         const LONGER: u64 = 8;
         let most = (self.limits.inline_total as u64).saturating_mul(LONGER);
         if told.is_some_and(|told| told > most) { &settings.wire } else { &self.limits }
+    }
+
+    /// A verb of an operation; without the name of one if it is about jobs.
+    ///
+    /// # Errors
+    /// `UnknownOperation`.
+    pub fn definition(&self, verb: Verb, operation: &str) -> Result<&VerbDefinition, Fault> {
+        let mut all = self.interface.verbs.iter();
+        let found = all.find(|known| known.verb == verb && known.operation == operation);
+        found.ok_or_else(|| no_operation(operation))
+    }
+
+    /// Its WSDL in the plain view, the same as long as the service is.
+    pub fn plain_wsdl(&self) -> String {
+        self.wsdl(View::default())
     }
 
     /// Its WSDL.

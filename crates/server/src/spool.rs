@@ -8,10 +8,10 @@ use std::io::{self, IoSlice, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
-use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, FileHandle, Payload};
+use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, FileHandle, Payload, lock};
 use fishplate_formats::disk::{self, FreeSpace};
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::process;
@@ -364,10 +364,6 @@ fn write_all_vectored(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> io::Re
         }
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use fishplate_contract::{
     DataRef, Digest, Fault, FaultCode, FileHandle, Payload, PlacementMethod, Principal, SessionId,
+    SharedFile,
 };
 use fishplate_data::session::{SessionError, SessionFileHandle};
 use fishplate_data::transfer::Delivery;
@@ -83,7 +84,7 @@ impl Stager for DataStager {
         Box::pin(async move {
             let OutputFile { path, len, name, media_type, .. } = order.file.clone();
             let unpacked = Delivery {
-                payload: Payload::Spooled(Arc::new(JobReference { path, len })),
+                payload: Payload::Spooled(Arc::new(SharedFile { path, len, guard: () })),
                 name,
                 media_type,
                 digest: None,
@@ -338,27 +339,4 @@ fn digest(file: &File, like: &Digest) -> io::Result<Digest> {
         Digest::Sha256(_) => Digest::Sha256(bytes.as_ref().try_into().map_err(wrong)?),
         Digest::Sha512(_) => Digest::Sha512(bytes.as_ref().try_into().map_err(wrong)?),
     })
-}
-
-/// A file of a job, which the job keeps.
-#[derive(Debug)]
-struct JobReference {
-    path: PathBuf,
-    len: u64,
-}
-
-impl FileHandle for JobReference {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn keep(&self) {}
 }

@@ -58,13 +58,13 @@ pub struct DomainPlan {
 /// Runs a domain. Whatever comes of it, [`Manager::end`] belongs to its end.
 pub struct Manager {
     plan: DomainPlan,
-    parts: Vec<Part>,
+    parts: Vec<InstanceGroup>,
     servers: BTreeMap<String, DomainServer>,
     ranks: u32,
 }
 
 /// Instances, with what was found at their URL.
-struct Part {
+struct InstanceGroup {
     url: String,
     service: Service,
     server: String,
@@ -130,9 +130,9 @@ struct Progress {
 pub struct RankOutput {
     /// The rank.
     pub rank: u32,
-    /// Where.
+    /// Which of its two streams it was written to.
     pub stream: LogStream,
-    /// What.
+    /// The text, as it came: lines may be cut.
     pub text: String,
 }
 
@@ -203,7 +203,15 @@ impl Manager {
             let at = server.url();
             servers.entry(at.clone()).or_insert(server);
             let (url, ranks) = (url.clone(), of.ranks);
-            parts.push(Part { url, service, server: at, operation, first, ranks, arguments });
+            parts.push(InstanceGroup {
+                url,
+                service,
+                server: at,
+                operation,
+                first,
+                ranks,
+                arguments,
+            });
             first += of.ranks;
         }
         Ok(Self { plan, parts, servers, ranks })
@@ -455,7 +463,7 @@ impl Manager {
         self.part_of(rank).map(|part| &part.service)
     }
 
-    fn part_of(&self, rank: u32) -> Option<&Part> {
+    fn part_of(&self, rank: u32) -> Option<&InstanceGroup> {
         self.parts.iter().find(|part| (part.first..part.first + part.ranks).contains(&rank))
     }
 }

@@ -7,7 +7,7 @@ use fishplate_client::{Error, Options, Retry, Service, Settings, new_key};
 use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Payload, Value};
 use fishplate_data::stream::Reader;
 
-use crate::server::{JOB, Reaction, Seen, Server, data, echo};
+use crate::server::{JOB, Reaction, RecordedRequest, Server, data, echo};
 
 fn quick() -> Settings {
     let retry = Retry {
@@ -31,7 +31,10 @@ fn keyed() -> Options {
 }
 
 /// The error of a call to a server that always reacts like this.
-async fn error_of(reaction: fn(usize, &Seen) -> Reaction, options: &Options) -> (Error, usize) {
+async fn error_of(
+    reaction: fn(usize, &RecordedRequest) -> Reaction,
+    options: &Options,
+) -> (Error, usize) {
     let server = Server::start(reaction).await;
     let service = Service::connect_with(&server.url(), quick()).await.unwrap();
     let error = service.call("call", arguments(), options).await.unwrap_err();
@@ -113,17 +116,19 @@ async fn a_gateway_that_gave_up_is_asked_again_and_other_pages_are_clear_errors(
     service.call("call", arguments(), &keyed()).await.unwrap();
     assert_eq!(server.count(), 2);
 
-    let page = |_: usize, _: &Seen| Reaction::Http(403, "text/html", "\n  <h1>Forbidden</h1>\nx");
+    let page = |_: usize, _: &RecordedRequest| {
+        Reaction::Http(403, "text/html", "\n  <h1>Forbidden</h1>\nx")
+    };
     let (error, tries) = error_of(page, &keyed()).await;
     assert_eq!(tries, 1);
     let message = error.to_string();
     assert!(message.ends_with("/echo answered 403: <h1>Forbidden</h1>"), "{message}");
 
-    let xml = |_: usize, _: &Seen| Reaction::Http(500, "text/xml", "<oops/>");
+    let xml = |_: usize, _: &RecordedRequest| Reaction::Http(500, "text/xml", "<oops/>");
     let (error, _) = error_of(xml, &keyed()).await;
     assert!(matches!(error, Error::Http { status: 500, .. }), "{error:?}");
 
-    let no_envelope = |_: usize, _: &Seen| Reaction::Http(200, "text/xml", "<oops/>");
+    let no_envelope = |_: usize, _: &RecordedRequest| Reaction::Http(200, "text/xml", "<oops/>");
     let (error, _) = error_of(no_envelope, &keyed()).await;
     assert!(matches!(error, Error::BadAnswer { .. }), "{error:?}");
 }

@@ -31,7 +31,7 @@ pub(crate) const JOB: &str = "000102030405060708090a0b0c0d0e0f";
 
 /// A call as the server understood it.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) verb: String,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) key: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Seen {
     pub(crate) soap_action: Option<String>,
 }
 
-impl Seen {
+impl RecordedRequest {
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.arguments.iter().find(|argument| argument.name == name).and_then(|argument| {
             match &argument.value {
@@ -67,18 +67,18 @@ pub(crate) enum Reaction {
     Http(u16, &'static str, &'static str),
 }
 
-type React = dyn Fn(usize, &Seen) -> Reaction + Send + Sync;
+type React = dyn Fn(usize, &RecordedRequest) -> Reaction + Send + Sync;
 
 pub(crate) struct Server {
     url: String,
     pub(crate) connections: Arc<AtomicUsize>,
-    pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
+    pub(crate) seen: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl Server {
     /// A server that reacts to the n-th call (from 0) like this.
     pub(crate) async fn start(
-        react: impl Fn(usize, &Seen) -> Reaction + Send + Sync + 'static,
+        react: impl Fn(usize, &RecordedRequest) -> Reaction + Send + Sync + 'static,
     ) -> Self {
         Self::start_with(None, react).await
     }
@@ -86,7 +86,7 @@ impl Server {
     /// The same behind TLS.
     pub(crate) async fn start_with(
         tls: Option<TlsAcceptor>,
-        react: impl Fn(usize, &Seen) -> Reaction + Send + Sync + 'static,
+        react: impl Fn(usize, &RecordedRequest) -> Reaction + Send + Sync + 'static,
     ) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -130,7 +130,7 @@ impl Server {
 struct Shared {
     url: String,
     react: Box<React>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 async fn serve(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin) {
@@ -206,8 +206,8 @@ fn seen(
     definition: &VerbDefinition,
     accept: Option<String>,
     soap_action: Option<String>,
-) -> Seen {
-    Seen {
+) -> RecordedRequest {
+    RecordedRequest {
         verb: definition.name.clone(),
         key: asked.options.key,
         packaging: asked.packaging,
@@ -352,7 +352,7 @@ impl SpoolSink for Nowhere {
 }
 
 /// Answers as the service does.
-pub(crate) fn echo(seen: &Seen) -> Vec<Argument> {
+pub(crate) fn echo(seen: &RecordedRequest) -> Vec<Argument> {
     let mut outputs = vec![Argument::text("result", seen.text("x").unwrap_or("0"))];
     outputs.extend(seen.arguments.iter().filter(|argument| argument.name == "data").cloned());
     outputs

@@ -7,10 +7,11 @@
 //! to whoever comes next, or to a thread; whoever reads sees it all the same.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use fishplate_contract::lock;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{PoolError, signed};
@@ -427,10 +428,6 @@ fn migrate(connection: &Connection) -> Result<(), PoolError> {
 
 fn failed(error: rusqlite::Error) -> PoolError {
     PoolError::Catalogue(Arc::new(error))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

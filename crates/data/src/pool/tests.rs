@@ -9,6 +9,7 @@ use fishplate_contract::{FileHandle as _, Principal, Timestamp};
 use tempfile::TempDir;
 
 use super::*;
+use crate::skipped::skipped;
 use crate::{GrantRequest, Lease};
 
 mod small;
@@ -603,7 +604,9 @@ fn a_clock_that_is_set_back_does_not_stop_the_search() {
     fs::write(&orphan, "nobody's").unwrap();
     bed.clock.0.store(5, Ordering::SeqCst);
     assert_eq!(bed.pool.sweep().unwrap().orphans, 0);
-    let Some(long_ago) = Instant::now().checked_sub(Duration::from_hours(1)) else { return };
+    let Some(long_ago) = Instant::now().checked_sub(Duration::from_hours(1)) else {
+        return skipped("uptime", "the machine was started within the last hour");
+    };
     *lock(&bed.pool.0.searched) = Some(long_ago);
     assert_eq!(bed.pool.sweep().unwrap().orphans, 1);
 }

@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 use url::Url;
 
 use super::{
-    OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture, Transport, Validator,
+    EmptyBody, OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture, Transport,
+    Validator,
 };
 
 /// Bytes of one part: each connection holds at most so many that can't be given yet.
@@ -31,7 +32,7 @@ pub(crate) fn widen(
         return;
     }
     // The body that is open gives the first part; its connection is closed then.
-    let first = std::mem::replace(&mut opened.body, Box::new(Empty));
+    let first = std::mem::replace(&mut opened.body, Box::new(EmptyBody));
     let mut parts = Parallel {
         transport: Arc::clone(transport),
         url: url.clone(),
@@ -163,14 +164,5 @@ impl TransferBody for Parallel {
                 None => opened.body.digest().await,
             }
         })
-    }
-}
-
-#[derive(Debug)]
-struct Empty;
-
-impl TransferBody for Empty {
-    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
-        Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -22,7 +22,7 @@ use url::Url;
 use self::requests::{RangeReply, Requests, S3Response};
 use super::source::file_name;
 use super::{
-    Delivery, OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture,
+    Delivery, EmptyBody, OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture,
     TransferSettings, Transport, Validator,
 };
 use crate::settings::{SecretSource, SettingsError, size};
@@ -304,15 +304,6 @@ fn extent(answer: &Response<S3Response>) -> Option<(u64, Option<u64>)> {
     let (range, total) = range.strip_prefix("bytes ")?.split_once('/')?;
     let (first, _) = range.split_once('-')?;
     Some((first.parse().ok()?, total.parse().ok()))
-}
-
-#[derive(Debug)]
-struct EmptyBody;
-
-impl TransferBody for EmptyBody {
-    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
-        Box::pin(std::future::ready(Ok(None)))
-    }
 }
 
 #[derive(Debug)]

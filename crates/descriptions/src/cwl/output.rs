@@ -205,16 +205,17 @@ fn kind(output: &ToolOutput, binding: &Map<String, Value>) -> Result<(&'static s
     }
 }
 
-struct Place {
+struct GlobPattern {
     path: String,
     /// An input that may be left out is in it.
     optional: bool,
 }
 
 /// A glob with inputs' names in the place of references.
-fn glob(value: Option<&Value>, inputs: &[ToolInput]) -> Result<Place, String> {
+fn glob(value: Option<&Value>, inputs: &[ToolInput]) -> Result<GlobPattern, String> {
     let globs: Vec<&str> = items(value).into_iter().filter_map(Value::as_str).collect();
-    let texts: Result<Vec<Place>, String> = globs.iter().map(|text| one(text, inputs)).collect();
+    let texts: Result<Vec<GlobPattern>, String> =
+        globs.iter().map(|text| one(text, inputs)).collect();
     let mut texts = texts?;
     let place = match texts.len() {
         0 => return Err("there is no glob".to_owned()),
@@ -225,7 +226,7 @@ fn glob(value: Option<&Value>, inputs: &[ToolInput]) -> Result<Place, String> {
         _ => {
             let paths: Vec<&str> = texts.iter().map(|place| place.path.as_str()).collect();
             let optional = texts.iter().any(|place| place.optional);
-            Place { path: format!("{{{}}}", paths.join(",")), optional }
+            GlobPattern { path: format!("{{{}}}", paths.join(",")), optional }
         }
     };
     match reject_file_name(&place.path) {
@@ -234,8 +235,8 @@ fn glob(value: Option<&Value>, inputs: &[ToolInput]) -> Result<Place, String> {
     }
 }
 
-fn one(text: &str, inputs: &[ToolInput]) -> Result<Place, String> {
-    let mut place = Place { path: String::new(), optional: false };
+fn one(text: &str, inputs: &[ToolInput]) -> Result<GlobPattern, String> {
+    let mut place = GlobPattern { path: String::new(), optional: false };
     for part in reference::parts(text)? {
         let (id, member) = match part {
             TextPart::Text(text) if text.contains(['{', '}']) => {
@@ -266,5 +267,5 @@ fn one(text: &str, inputs: &[ToolInput]) -> Result<Place, String> {
         }
     }
     let path = place.path.strip_prefix("./").unwrap_or(&place.path).trim_end_matches('/');
-    Ok(Place { path: path.to_owned(), ..place })
+    Ok(GlobPattern { path: path.to_owned(), ..place })
 }

@@ -1,7 +1,7 @@
 //! `fishplate find` and `fishplate diff`: services by their interface, and how two differ.
 
 use anyhow::Result;
-use fishplate_client::find::{self, Difference, FoundService, Wanted, interface};
+use fishplate_client::find::{self, Difference, FoundService, ServiceQuery, interface};
 use serde_json::{Value, json};
 
 use super::client::{ConnectionArgs, run_interruptible};
@@ -50,7 +50,7 @@ pub(crate) struct DiffArgs {
 pub(crate) fn run(args: &FindArgs, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
         let settings = args.reach.settings()?;
-        let wanted = Wanted::named(&args.wanted, &settings).await?;
+        let wanted = ServiceQuery::named(&args.wanted, &settings).await?;
         let found = find::find(&wanted, &args.servers, &settings).await?;
         for away in &found.away {
             output.note(&text::harmless(&format!("passed over: {away}")));

@@ -42,7 +42,7 @@ struct ExplainArgs {
     /// Name of the service; `data` for uploads and addresses of data, `session`, `metrics`
     service: String,
     /// What is to be done
-    #[arg(value_parser = PossibleValuesParser::new(Action::ALL.map(Action::name)))]
+    #[arg(value_parser = PossibleValuesParser::new(Action::all().map(Action::name)))]
     verb: String,
     /// Operation of the service [default: `call`, or none for what is about jobs]
     #[arg(long, value_name = "NAME")]
@@ -118,8 +118,8 @@ fn rule_text(rule: &Rule) -> String {
         parts.extend(names.as_ref().map(|names| format!("{key} = {}", names.join(", "))));
     }
     if let Some(actions) = &rule.actions {
-        let all = Action::ALL.iter().filter(|action| actions.contains(action));
-        let names: Vec<_> = all.map(|action| action.name()).collect();
+        let all = Action::all().filter(|action| actions.contains(action));
+        let names: Vec<_> = all.map(Action::name).collect();
         parts.push(format!("may = {}", names.join(", ")));
     }
     format!("[[{}]] {}", rule.effect.name(), parts.join("; "))

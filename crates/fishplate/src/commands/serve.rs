@@ -12,6 +12,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, FromArgMatches as _};
+use fishplate_contract::interface::SITES;
 use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::builtin;
@@ -455,7 +456,7 @@ fn relay(url: &str) -> Result<String, String> {
     let url = base(url)?;
     let mut segments = url.trim_end_matches('/').rsplit('/');
     let is_name = segments.next().is_some_and(sites::is_name);
-    if is_name && segments.next() == Some(sites::SITES) {
+    if is_name && segments.next() == Some(SITES) {
         return Ok(url);
     }
     let what = "it must end with /sites/NAME: NAME, of letters, digits, `-`, `_` and `.`, is what this server is called \

@@ -42,7 +42,7 @@ pub(crate) struct JobArgs {
 
 /// Which job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum JobSelector {
     Whole(JobId),
     Prefix(String),
     Last,
@@ -66,24 +66,24 @@ impl JobArgs {
     pub(crate) async fn find(&self) -> Result<(Service, JobId)> {
         let wanted = self.wanted()?;
         let mut services = self.options.services(&self.url()).await?;
-        if let (Wanted::Whole(job), [_]) = (&wanted, &services[..]) {
+        if let (JobSelector::Whole(job), [_]) = (&wanted, &services[..]) {
             return Ok((services.remove(0), *job));
         }
         let mut found = BTreeMap::new();
         for (at, service) in services.iter().enumerate() {
             match &wanted {
-                Wanted::Whole(job) => match service.status(*job).await {
+                JobSelector::Whole(job) => match service.status(*job).await {
                     Ok(report) => drop(found.insert(*job, (at, report))),
                     Err(Error::Fault(fault)) if fault.code == FaultCode::NoSuchJob => {}
                     Err(error) => return Err(error.into()),
                 },
-                Wanted::Last => {
+                JobSelector::Last => {
                     let filter = JobFilter { limit: Some(1), ..JobFilter::default() };
                     for report in service.jobs(&filter).await?.jobs {
                         found.insert(report.id, (at, report));
                     }
                 }
-                Wanted::Prefix(digits) => {
+                JobSelector::Prefix(digits) => {
                     for report in jobs(service, digits).await? {
                         found.insert(report.id, (at, report));
                     }
@@ -91,7 +91,7 @@ impl JobArgs {
             }
         }
         let mut found: Vec<(usize, JobReport)> = found.into_values().collect();
-        if wanted == Wanted::Last {
+        if wanted == JobSelector::Last {
             found.sort_by_key(|(_, report)| std::cmp::Reverse(report.submitted));
             found.truncate(1);
         }
@@ -101,7 +101,7 @@ impl JobArgs {
         }
     }
 
-    fn wanted(&self) -> Result<Wanted> {
+    fn wanted(&self) -> Result<JobSelector> {
         let job = match (&self.words[..], self.last) {
             // Of two jobs one would be meant in vain.
             ([first, second], _) if digits(first).is_some() => {
@@ -125,10 +125,10 @@ impl JobArgs {
             }
             _ => return usage("too many words".to_owned()),
         };
-        let Some(job) = job else { return Ok(Wanted::Last) };
+        let Some(job) = job else { return Ok(JobSelector::Last) };
         match digits(job) {
-            Some(id) if id.len() == ID_DIGITS => Ok(Wanted::Whole(id.parse()?)),
-            Some(prefix) if is_prefix(prefix) => Ok(Wanted::Prefix(prefix.to_owned())),
+            Some(id) if id.len() == ID_DIGITS => Ok(JobSelector::Whole(id.parse()?)),
+            Some(prefix) if is_prefix(prefix) => Ok(JobSelector::Prefix(prefix.to_owned())),
             _ => usage(format!(
                 "{job:?} is no job: an ID is {ID_DIGITS} lower-case hexadecimal digits, of which the \
                  first {SHORTEST_PREFIX} or more are enough"
@@ -136,11 +136,11 @@ impl JobArgs {
         }
     }
 
-    fn not_one(&self, wanted: &Wanted, found: Vec<JobReport>) -> anyhow::Error {
+    fn not_one(&self, wanted: &JobSelector, found: Vec<JobReport>) -> anyhow::Error {
         let url = self.url();
-        let Wanted::Prefix(prefix) = wanted else {
+        let JobSelector::Prefix(prefix) = wanted else {
             let what = match wanted {
-                Wanted::Whole(job) => format!("there is no job {job} of yours at {url}"),
+                JobSelector::Whole(job) => format!("there is no job {job} of yours at {url}"),
                 _ => format!("there is no job of yours at {url}"),
             };
             return Error::Fault(Fault::new(FaultCode::NoSuchJob, what)).into();
@@ -211,13 +211,13 @@ mod tests {
             line.job.wanted().map(|wanted| (line.job.url(), wanted)).map_err(|e| e.to_string())
         };
         let (here, there) = (default_server(), "http://h/s".to_owned());
-        let whole = Wanted::Whole(id.parse().unwrap());
+        let whole = JobSelector::Whole(id.parse().unwrap());
         assert_eq!(wanted(&[id]), Ok((here.clone(), whole.clone())));
         assert_eq!(wanted(&["http://h/s", id]), Ok((there.clone(), whole.clone())));
         assert_eq!(wanted(&["http://h/s", &format!("job={id}")]), Ok((there.clone(), whole)));
-        assert_eq!(wanted(&["0001"]), Ok((here.clone(), Wanted::Prefix("0001".to_owned()))));
-        assert_eq!(wanted(&["--last"]), Ok((here, Wanted::Last)));
-        assert_eq!(wanted(&["http://h/s", "--last"]), Ok((there, Wanted::Last)));
+        assert_eq!(wanted(&["0001"]), Ok((here.clone(), JobSelector::Prefix("0001".to_owned()))));
+        assert_eq!(wanted(&["--last"]), Ok((here, JobSelector::Last)));
+        assert_eq!(wanted(&["http://h/s", "--last"]), Ok((there, JobSelector::Last)));
         for (words, said) in [
             (&[][..], "which job?"),
             (&["http://h/s"], "which job?"),

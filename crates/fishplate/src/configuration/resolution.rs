@@ -40,7 +40,7 @@ pub(crate) enum Origin {
     Environment(String),
     /// This line of the file.
     File(String, usize),
-    /// Nobody.
+    /// Nobody said it: our own.
     Default,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fishplate_contract::JobState;
+use fishplate_contract::{JobState, lexical};
 use fishplate_jobs::store::UsageRecord;
 
 use super::text::moment;
@@ -103,16 +103,6 @@ fn status(state: &str) -> &'static str {
 
 /// Text of an element or an attribute; what XML has no characters for is left out.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
-            c => escaped.push(c),
-        }
-    }
-    escaped
+    let fits = |c: &char| !(c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'));
+    lexical::escaped(&text.chars().filter(fits).collect::<String>())
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 /// What happens to a connection after so many bytes from one side.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum ConnectionFault {
     /// It is closed.
     Cut(u64),
     /// Nothing more passes, and nobody is told.
@@ -24,7 +24,7 @@ pub(crate) struct Proxy {
 #[derive(Default)]
 struct Shared {
     server: Mutex<Option<SocketAddr>>,
-    fates: Mutex<Vec<Fate>>,
+    fates: Mutex<Vec<ConnectionFault>>,
     passed: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ impl Proxy {
     }
 
     /// What the next connections meet; with none, nothing breaks. Counts from 0 again.
-    pub(crate) fn meet(&self, fates: &[Fate]) {
+    pub(crate) fn meet(&self, fates: &[ConnectionFault]) {
         *self.shared.fates.lock().unwrap() = fates.iter().rev().copied().collect();
         self.shared.passed.store(0, SeqCst);
     }
@@ -76,7 +76,12 @@ impl Proxy {
 /// A connection meets its fate only once more than this passed one way: what only asks is let be.
 const LARGE: u64 = 64 << 10;
 
-fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, fate: &Mutex<Option<Fate>>) {
+fn pass(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    shared: &Shared,
+    fate: &Mutex<Option<ConnectionFault>>,
+) {
     let mut chunk = vec![0; 16 << 10];
     let mut here = 0;
     while let Ok(read) = from.read(&mut chunk) {
@@ -93,8 +98,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, fate: &Mutex<Op
             *mine = shared.fates.lock().unwrap().pop();
         }
         match *mine {
-            Some(Fate::Cut(after)) if here >= after => break,
-            Some(Fate::Stall(after)) if here >= after => {
+            Some(ConnectionFault::Cut(after)) if here >= after => break,
+            Some(ConnectionFault::Stall(after)) if here >= after => {
                 drop(mine);
                 // The thread ends with the test's process.
                 loop {

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::proxy::{Fate, Proxy};
+use crate::proxy::{ConnectionFault, Proxy};
 use crate::run::User;
 use crate::server::{Server, until};
 
@@ -189,7 +189,7 @@ fn broken_connections_are_taken_up_both_ways() {
     let (_server, proxy) = behind_proxy();
     let user = User::new();
     user.write("deck", bytes(LARGE));
-    let cuts = [Fate::Cut(9 << 20), Fate::Cut(1 << 20)];
+    let cuts = [ConnectionFault::Cut(9 << 20), ConnectionFault::Cut(1 << 20)];
     // What was under way when they were cut comes again.
     let once = LARGE as u64..(LARGE + (8 << 20)) as u64;
     proxy.meet(&cuts);
@@ -211,7 +211,7 @@ fn a_put_and_a_get_that_are_killed_go_on_where_they_were() {
     // What passed may rest in sockets until whoever reads has its turn; that would be lost.
     let arrived = |path: PathBuf| fs::metadata(path).map_or(0, |metadata| metadata.len());
     let killed_in_the_middle = |words: &[&str], arrived: &dyn Fn() -> u64| {
-        proxy.meet(&[Fate::Stall(half)]);
+        proxy.meet(&[ConnectionFault::Stall(half)]);
         let mut first = user.start(words);
         until("half of it has passed", || proxy.passed() >= half);
         until("what passed has arrived", || arrived() >= half - (1 << 20));
@@ -246,7 +246,7 @@ fn a_delivery_under_which_the_server_is_killed_is_made_by_the_next_one() {
     here.serve(&["--allow-private", "-n", "test", "--", "./program", "[out file mesh:raw]"]);
     let user = User::new();
     let half = LARGE as u64 / 2;
-    proxy.meet(&[Fate::Stall(half)]);
+    proxy.meet(&[ConnectionFault::Stall(half)]);
     let to = format!("{}data/mesh", proxy.url());
     let job = user.succeed(&["spawn", here.url(), &format!("ref:mesh={to}")]);
     let job = job.trim();

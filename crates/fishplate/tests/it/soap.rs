@@ -16,7 +16,6 @@ pub(crate) enum Version {
     V12,
 }
 
-/// Both.
 pub(crate) const VERSIONS: [Version; 2] = [Version::V11, Version::V12];
 
 impl Version {

@@ -39,11 +39,11 @@ enum Victim {
     Everything,
 }
 
-/// Pseudo-random numbers (xorshift64*), so that a storm can be repeated.
-struct Random(u64);
+/// Pseudo-random numbers (xorshift64*), so that what was drawn can be drawn again.
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -55,7 +55,7 @@ impl Random {
     }
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let given = std::env::var("FISHPLATE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| u64::from(now.subsec_nanos()) | 1);
@@ -87,7 +87,7 @@ fn counting() -> Server {
 
 /// One of many callers: asks again with the same key until it is answered.
 #[derive(Debug)]
-struct Asked {
+struct SentCall {
     number: u64,
     code: u64,
     keyed: bool,
@@ -114,7 +114,7 @@ impl Drop for EndStorm<'_> {
     }
 }
 
-fn call_on(address: SocketAddr, storm: &Storm, seed: u64) -> Vec<Asked> {
+fn call_on(address: SocketAddr, storm: &Storm, seed: u64) -> Vec<SentCall> {
     let mut random = Random(seed);
     let mut all = Vec::new();
     while !storm.over.load(Ordering::Relaxed) {
@@ -146,13 +146,13 @@ fn call_on(address: SocketAddr, storm: &Storm, seed: u64) -> Vec<Asked> {
             assert_eq!(told("y"), Some(number.to_string()), "{answer:#?}");
             assert_eq!(code, 0);
         }
-        all.push(Asked { number, code, keyed, job: told("job"), fault });
+        all.push(SentCall { number, code, keyed, job: told("job"), fault });
     }
     all
 }
 
 /// Calls and kills at random; gives what was asked.
-fn storm(server: &mut Server, victims: &[Victim], seed: u64) -> Vec<Asked> {
+fn storm(server: &mut Server, victims: &[Victim], seed: u64) -> Vec<SentCall> {
     let data = server.path("data");
     let address = server.address();
     let storm = Storm::default();
@@ -233,7 +233,7 @@ fn unfinished(server: &Server) -> String {
 }
 
 /// What there is to tell of a job that ran: when and where it did, what was asked, and its journal.
-fn trace(server: &Server, asked: &[Asked], number: u64) -> String {
+fn trace(server: &Server, asked: &[SentCall], number: u64) -> String {
     let ran = fs::read_to_string(server.path("ran").join(number.to_string()));
     let asked = asked.iter().find(|asked| asked.number == number);
     let job = asked.and_then(|asked| asked.job.as_ref());
@@ -242,7 +242,7 @@ fn trace(server: &Server, asked: &[Asked], number: u64) -> String {
 }
 
 /// Looks at every job after a storm; gives how many are unknown.
-fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
+fn reckon(server: &mut Server, asked: &[SentCall]) -> usize {
     server.kill();
     server.restart();
     let metric = |server: &Server, name: &str| -> u64 {
@@ -265,7 +265,7 @@ fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
         .collect();
     assert!(twice.is_empty(), "ran more than once: {twice:#?}");
     let mut unknown = 0;
-    for Asked { number, code, keyed, job, fault } in asked {
+    for SentCall { number, code, keyed, job, fault } in asked {
         let Some(job) = job else {
             assert!(!keyed || fault.is_some(), "job {number} was answered without its ID");
             // Nobody promised that job, or its caller had all of it.

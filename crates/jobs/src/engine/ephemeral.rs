@@ -21,12 +21,12 @@ pub struct EphemeralJob {
     engine: Engine,
     job: JobId,
     waiter: Option<oneshot::Receiver<CompletedJob>>,
-    fate: Fate,
+    fate: Disposition,
 }
 
 /// What becomes of the job when its guard is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Disposition {
     /// It is a job as any other.
     Stays,
     /// It was delivered, and is forgotten.
@@ -57,7 +57,7 @@ impl Engine {
 impl EphemeralJob {
     fn new(engine: Engine, job: JobId) -> Self {
         lock(&engine.shared.ephemeral).insert(job);
-        Self { engine, job, waiter: None, fate: Fate::Stays }
+        Self { engine, job, waiter: None, fate: Disposition::Stays }
     }
 
     /// The job.
@@ -72,28 +72,28 @@ impl EphemeralJob {
     pub async fn ended(&mut self) -> Result<Arc<Completion>, Fault> {
         let ended = self.engine.shared.wait(self.job, self.waiter.take()).await?;
         if !ended.kept {
-            self.fate = Fate::Gone;
+            self.fate = Disposition::Gone;
         }
         Ok(ended.completion)
     }
 
     /// Its results, or why there are none, were delivered.
     pub fn delivered(mut self) {
-        if self.fate == Fate::Stays {
-            self.fate = Fate::Forgotten;
+        if self.fate == Disposition::Stays {
+            self.fate = Disposition::Forgotten;
         }
     }
 
     /// Leaves an ordinary job behind: its ID, unless it is gone already.
     pub fn keep(self) -> Option<JobId> {
-        (self.fate == Fate::Stays).then_some(self.job)
+        (self.fate == Disposition::Stays).then_some(self.job)
     }
 }
 
 impl Drop for EphemeralJob {
     fn drop(&mut self) {
         lock(&self.engine.shared.ephemeral).remove(&self.job);
-        if self.fate == Fate::Forgotten {
+        if self.fate == Disposition::Forgotten {
             self.engine.shared.release(self.job);
         }
     }

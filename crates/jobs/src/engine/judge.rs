@@ -116,33 +116,16 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::executor::ProgramFault;
-    use fishplate_programs::plan::{JobLimits, SuccessRules};
+    use crate::executor::{ProgramFault, conformance};
+    use fishplate_programs::plan::SuccessRules;
 
     fn plan() -> Plan {
-        Plan {
-            program: "/usr/bin/ccx".into(),
-            arguments: Vec::new(),
-            base_environment: None,
-            environment: BTreeMap::new(),
-            stdin: None,
-            stdout: None,
-            stderr: None,
-            inputs: Vec::new(),
-            staged: Vec::new(),
-            outputs: Vec::new(),
-            dimensions: fishplate_formats::dimension::Dimensions::default(),
-            success: SuccessRules {
-                exit_codes: vec![0, 3],
-                meanings: BTreeMap::from([(201, "did not converge".to_owned())]),
-                failure_patterns: Vec::new(),
-            },
-            fault: None,
-            progress: None,
-            answer: fishplate_programs::output_choices::OutputChoices::default(),
-            reuse: None,
-            limits: JobLimits::default(),
-        }
+        let success = SuccessRules {
+            exit_codes: vec![0, 3],
+            meanings: BTreeMap::from([(201, "did not converge".to_owned())]),
+            failure_patterns: Vec::new(),
+        };
+        Plan { success, ..conformance::plan("/usr/bin/ccx", &[]) }
     }
 
     fn judged(change: impl FnOnce(&mut ProgramExit)) -> (JobState, String) {

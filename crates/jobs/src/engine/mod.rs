@@ -36,12 +36,13 @@ mod verbs;
 
 pub use driver::RunMode;
 pub use ephemeral::EphemeralJob;
+use fishplate_contract::lock;
 pub use places::Reservation;
 pub use quotas::OwnerDisk;
 pub use reuse::{ReuseRule, content_digest};
 pub use settings::Settings;
 pub use shared::Engine;
-use shared::{EngineInner, lock, storage_fault, write_fault};
+use shared::{EngineInner, storage_fault, write_fault};
 pub use submit::{AcceptedJob, JobRequest, fingerprint, new_id};
 pub use verbs::{OwnJob, SessionJob, no_such_job};
 

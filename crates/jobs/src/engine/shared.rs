@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
-use fishplate_contract::{Clock, Fault, FaultCode, JobId};
+use fishplate_contract::{Clock, Fault, FaultCode, JobId, lock};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::quotas::{self, QuotaSource};
@@ -169,10 +169,6 @@ impl EngineInner {
             let _ = waiter.send(ended.clone());
         }
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn storage_fault(error: &StoreError) -> Fault {

@@ -7,7 +7,6 @@ mod references;
 mod reuse;
 mod values;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,35 +16,17 @@ use super::*;
 use crate::completion::Completion;
 use crate::executor::fake::FakeExecutor;
 use crate::executor::{
-    Collected, Executor, Observation, Output, OutputContent, ProgramExit, StartError,
+    Collected, Executor, Observation, Output, OutputContent, ProgramExit, StartError, conformance,
 };
 use crate::stager::Stager;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Filter, Store, StoreError, Transaction, UsageRecord};
-use fishplate_programs::plan::{JobLimits, Plan, SuccessRules};
+use fishplate_programs::plan::Plan;
 
 fn plan() -> Plan {
-    Plan {
-        program: "/bin/true".into(),
-        arguments: Vec::new(),
-        base_environment: None,
-        environment: BTreeMap::new(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        inputs: Vec::new(),
-        staged: Vec::new(),
-        outputs: Vec::new(),
-        dimensions: fishplate_formats::dimension::Dimensions::default(),
-        success: SuccessRules::default(),
-        fault: None,
-        progress: None,
-        answer: fishplate_programs::output_choices::OutputChoices::default(),
-        reuse: None,
-        limits: JobLimits::default(),
-    }
+    conformance::plan("/bin/true", &[])
 }
 
 fn work(key: Option<&str>, fingerprint: u64) -> JobRequest {

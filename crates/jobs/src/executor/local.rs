@@ -90,11 +90,6 @@ impl LocalSettings {
     }
 }
 
-/// The boot ID of this machine: what ran in another boot runs no more.
-pub fn boot_id() -> &'static str {
-    procfs::boot()
-}
-
 /// Runs plans on this machine.
 #[derive(Clone, Debug)]
 pub struct LocalExecutor {

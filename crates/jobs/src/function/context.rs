@@ -22,13 +22,13 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: u64 = 4 << 20;
 
 /// What is given back by dropping it.
-pub type Place = Arc<dyn Any + Send + Sync>;
+pub type SlotGuard = Arc<dyn Any + Send + Sync>;
 
 /// What a running function can ask and tell.
 #[derive(Debug)]
 pub struct Context {
     cancelled: Option<Arc<AtomicBool>>,
-    place: Option<Place>,
+    place: Option<SlotGuard>,
     scratch: Arc<Scratch>,
     progress: Option<ProgressReporter>,
     most_in_memory: Option<u64>,
@@ -79,7 +79,7 @@ impl Context {
 
     /// The same; it keeps this for as long as the function runs or makes a [stream](Context::stream).
     #[must_use]
-    pub fn with_place(mut self, place: Place) -> Self {
+    pub fn with_place(mut self, place: SlotGuard) -> Self {
         self.place = Some(place);
         self
     }

@@ -303,7 +303,7 @@ async fn a_job_of_another_boot_died_with_the_machine() {
     bed.kill_supervisors();
     bed.kill_runners();
     let journal = order.directory.join("run");
-    let boot = fishplate_jobs::executor::local::boot_id();
+    let boot = fishplate_jobs::process::boot();
     let text = fs::read_to_string(&journal).unwrap();
     assert!(text.contains(boot));
     fs::write(&journal, text.replace(boot, "another boot")).unwrap();

@@ -32,7 +32,7 @@ pub enum Root {
 }
 
 /// This rank's part with a root.
-enum Part {
+enum RootRole {
     Root,
     None,
     Other,
@@ -57,17 +57,17 @@ impl InterCommunicator {
         &'a self,
         name: &'static str,
         root: Root,
-        write: impl FnOnce(&mut ScheduleBuilder<'a>, Part) -> Result<()>,
+        write: impl FnOnce(&mut ScheduleBuilder<'a>, RootRole) -> Result<()>,
     ) -> Collective<'a> {
         let (local, remote) = (self.local().group(), self.remote().group());
         let of = |root: Rank, others: &Group| {
             Group::of(std::iter::once(root).chain(others.ranks().iter().copied()).collect())
         };
         let (group, me, part) = match root {
-            Root::This => (of(self.local().process().rank(), remote), 0, Part::Root),
-            Root::Null => (Group::of([].into()), 0, Part::None),
+            Root::This => (of(self.local().process().rank(), remote), 0, RootRole::Root),
+            Root::Null => (Group::of([].into()), 0, RootRole::None),
             Root::Remote(root) => match remote.member(root) {
-                Ok(root) => (of(root, local), 1 + self.rank(), Part::Other),
+                Ok(root) => (of(root, local), 1 + self.rank(), RootRole::Other),
                 Err(error) => return Collective::of(self.remote(), local.clone(), Err(error)),
             },
         };
@@ -106,7 +106,7 @@ impl InterCommunicator {
     /// The root's `data` to all ranks of the other group (`MPI_Bcast`). Elsewhere in the root's group it is not used.
     pub fn broadcast<'a, T: Pod>(&'a self, data: &'a mut [T], root: Root) -> Collective<'a> {
         self.rooted("broadcast", root, |builder, part| {
-            if !matches!(part, Part::None) {
+            if !matches!(part, RootRole::None) {
                 let data = builder.target(data);
                 let algorithm = self.local().algorithms().broadcast();
                 broadcast::broadcast(&mut builder.s, algorithm, builder.me, builder.size, 0, &data);
@@ -136,12 +136,12 @@ impl InterCommunicator {
     ) -> Collective<'a> {
         self.rooted("gatherv", root, |builder, part| {
             let (mine, blocks) = match part {
-                Part::None => return Ok(()),
-                Part::Root => {
+                RootRole::None => return Ok(()),
+                RootRole::Root => {
                     let all = builder.target(receive);
                     (all.part(0..0), self.behind_root::<T>("blocks", blocks, &all)?)
                 }
-                Part::Other => (builder.data(send), Vec::new()),
+                RootRole::Other => (builder.data(send), Vec::new()),
             };
             gather::serial_gather(&mut builder.s, builder.me, 0, &mine, &blocks);
             Ok(())
@@ -169,12 +169,12 @@ impl InterCommunicator {
     ) -> Collective<'a> {
         self.rooted("scatterv", root, |builder, part| {
             let (mine, blocks) = match part {
-                Part::None => return Ok(()),
-                Part::Root => {
+                RootRole::None => return Ok(()),
+                RootRole::Root => {
                     let all = builder.data(send);
                     (all.part(0..0), self.behind_root::<T>("blocks", blocks, &all)?)
                 }
-                Part::Other => (builder.target(receive), Vec::new()),
+                RootRole::Other => (builder.target(receive), Vec::new()),
             };
             gather::serial_scatter(&mut builder.s, builder.me, 0, &mine, &blocks);
             Ok(())

@@ -1,6 +1,6 @@
 //! Frames from a transport: each pair's in order, once.
 
-use crate::engine::frame::{Payload, Place, ReceiveTarget};
+use crate::engine::frame::{Payload, PayloadBuffer, ReceiveTarget};
 use crate::engine::peer::{Early, PeerState};
 use crate::engine::record::{Message, Purpose, Record, bytes};
 use crate::engine::state::{Engine, MESSAGE_COST};
@@ -14,7 +14,11 @@ impl Engine {
     pub fn begin(&mut self, header: Header) -> Result<ReceiveTarget> {
         self.check(&header)?;
         if self.peer_state(header.from) != PeerState::Alive || self.has_begun(&header) {
-            return Ok(ReceiveTarget { header, place: Place::Nowhere, purpose: Purpose::Nothing });
+            return Ok(ReceiveTarget {
+                header,
+                place: PayloadBuffer::Nowhere,
+                purpose: Purpose::Nothing,
+            });
         }
         if header.kind == Kind::Data && self.is_part(&header)? {
             return Ok(self.part(header));
@@ -30,7 +34,7 @@ impl Engine {
         }
         if header.sequence > peer.begun + 1 {
             peer.early.insert(header.sequence, Early::Arriving);
-            let place = Place::Fresh(vec![0; bytes(header.payload_length())]);
+            let place = PayloadBuffer::Fresh(vec![0; bytes(header.payload_length())]);
             return Ok(ReceiveTarget { header, place, purpose: Purpose::Early });
         }
         let target = self.turn(header)?;
@@ -66,9 +70,9 @@ impl Engine {
     pub fn finish(&mut self, target: ReceiveTarget) -> Result<()> {
         let ReceiveTarget { header, place, purpose } = target;
         match (purpose, place) {
-            (Purpose::Receive(request), Place::Fresh(body)) => self.store(request, &body),
+            (Purpose::Receive(request), PayloadBuffer::Fresh(body)) => self.store(request, &body),
             (Purpose::Receive(request), _) => self.received(request),
-            (Purpose::Message(id), Place::Fresh(body)) => {
+            (Purpose::Message(id), PayloadBuffer::Fresh(body)) => {
                 if let Some(message) = self.messages.get_mut(&id) {
                     message.body = Some(body);
                     if let Some(request) = message.claimed.take() {
@@ -162,7 +166,8 @@ impl Engine {
     fn turn(&mut self, header: Header) -> Result<ReceiveTarget> {
         let from = header.from;
         self.peers[from as usize].begun += 1;
-        let nothing = ReceiveTarget { header, place: Place::Nowhere, purpose: Purpose::Nothing };
+        let nothing =
+            ReceiveTarget { header, place: PayloadBuffer::Nowhere, purpose: Purpose::Nothing };
         let sound = match header.kind {
             Kind::Eager => return Ok(self.eager(header)),
             Kind::Data => return Ok(self.data(header)),
@@ -217,11 +222,11 @@ impl Engine {
             let place = match self.requests.get_mut(&request) {
                 Some(Record::Receive(receive)) if length <= receive.capacity => {
                     match receive.buffer.take() {
-                        Some(buffer) => Place::Posted(buffer.first(length)),
-                        None => Place::Nowhere,
+                        Some(buffer) => PayloadBuffer::Posted(buffer.first(length)),
+                        None => PayloadBuffer::Nowhere,
                     }
                 }
-                _ => Place::Fresh(vec![0; length]),
+                _ => PayloadBuffer::Fresh(vec![0; length]),
             };
             return ReceiveTarget { header, place, purpose: Purpose::Receive(request) };
         }
@@ -229,7 +234,7 @@ impl Engine {
         self.matching.add_unexpected(header.context, header.from, header.tag, id);
         ReceiveTarget {
             header,
-            place: Place::Fresh(vec![0; length]),
+            place: PayloadBuffer::Fresh(vec![0; length]),
             purpose: Purpose::Message(id),
         }
     }
@@ -257,8 +262,10 @@ impl Engine {
         };
         let offset = bytes(header.offset());
         let place = match buffer {
-            Some(buffer) => Place::Posted(buffer.part(offset..offset + bytes(header.length))),
-            None => Place::Nowhere,
+            Some(buffer) => {
+                PayloadBuffer::Posted(buffer.part(offset..offset + bytes(header.length)))
+            }
+            None => PayloadBuffer::Nowhere,
         };
         ReceiveTarget { header, place, purpose: Purpose::Part(header.receiver) }
     }
@@ -269,8 +276,8 @@ impl Engine {
             _ => None,
         };
         let place = match buffer {
-            Some(buffer) => Place::Posted(buffer.first(bytes(header.length))),
-            None => Place::Nowhere,
+            Some(buffer) => PayloadBuffer::Posted(buffer.first(bytes(header.length))),
+            None => PayloadBuffer::Nowhere,
         };
         ReceiveTarget { header, place, purpose: Purpose::Receive(header.receiver) }
     }

@@ -7,7 +7,7 @@ use crate::header::{Header, RequestId};
 /// A payload on its way out.
 #[derive(Debug)]
 pub enum Payload {
-    /// None.
+    /// No bytes.
     Empty,
     /// A copy of the caller's.
     Owned(Vec<u8>),
@@ -67,7 +67,7 @@ pub struct Frame {
 
 /// Where a payload goes.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum PayloadBuffer {
     /// Into the posted buffer.
     Posted(ReceiveBuffer),
     /// Into new memory.
@@ -81,7 +81,7 @@ pub(crate) enum Place {
 #[must_use = "a target that is not finished is a lost message"]
 pub struct ReceiveTarget {
     pub(crate) header: Header,
-    pub(crate) place: Place,
+    pub(crate) place: PayloadBuffer,
     pub(crate) purpose: Purpose,
 }
 
@@ -95,9 +95,9 @@ impl ReceiveTarget {
     /// read and dropped.
     pub fn rest(&mut self, offset: usize) -> Option<&mut [u8]> {
         match &mut self.place {
-            Place::Posted(buffer) => Some(&mut buffer.bytes()[offset..]),
-            Place::Fresh(bytes) => Some(&mut bytes[offset..]),
-            Place::Nowhere => None,
+            PayloadBuffer::Posted(buffer) => Some(&mut buffer.bytes()[offset..]),
+            PayloadBuffer::Fresh(bytes) => Some(&mut bytes[offset..]),
+            PayloadBuffer::Nowhere => None,
         }
     }
 
@@ -105,8 +105,8 @@ impl ReceiveTarget {
     pub fn detach(&mut self, request: RequestId) {
         let is_for =
             matches!(self.purpose, Purpose::Receive(it) | Purpose::Part(it) if it == request);
-        if is_for && matches!(self.place, Place::Posted(_)) {
-            self.place = Place::Nowhere;
+        if is_for && matches!(self.place, PayloadBuffer::Posted(_)) {
+            self.place = PayloadBuffer::Nowhere;
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct SendArguments {
     pub context: Context,
     /// Its tag.
     pub tag: Tag,
-    /// How.
+    /// What has to be true before the send is complete.
     pub mode: Mode,
 }
 

@@ -38,7 +38,7 @@ pub enum TransportKind {
     /// Memory that they share; TCP if it can't be had.
     #[default]
     SharedMemory,
-    /// Connections.
+    /// A connection of TCP between each two that talk.
     Tcp,
     /// Calls of the operation `store`.
     Soap,

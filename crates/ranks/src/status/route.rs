@@ -28,7 +28,7 @@ pub struct PeerRoute {
 pub struct RejectedAddress {
     /// As [`PeerRoute::address`]; a name that was not resolved stands alone.
     pub address: String,
-    /// Why.
+    /// What was wrong with it, for people.
     pub reason: String,
 }
 

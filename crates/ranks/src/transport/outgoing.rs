@@ -64,12 +64,12 @@ pub(super) trait Protocol: Debug {
     fn begin(&mut self) {}
 
     /// Reads what the receiver says, and takes what is whole out of `bytes`.
-    fn hear(&mut self, stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard>;
+    fn hear(&mut self, stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<ReceiverStatus>;
 }
 
 /// What a receiver said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct ReceiverStatus {
     /// It is the process that is meant.
     pub(super) confirmed: bool,
     /// What it has.
@@ -79,7 +79,7 @@ pub(super) struct Heard {
 /// What a receiver has of what was not acknowledged before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Acknowledged {
-    /// Nothing.
+    /// Nothing new.
     #[default]
     None,
     /// All up to this sequence number.
@@ -116,12 +116,12 @@ impl Connection {
 }
 
 #[derive(Debug)]
-struct Kept<H> {
+struct PendingFrame<H> {
     head: H,
     frame: Frame,
 }
 
-impl<H: AsRef<[u8]>> Kept<H> {
+impl<H: AsRef<[u8]>> PendingFrame<H> {
     fn parts<'a>(&'a self, tail: &'a [u8]) -> [&'a [u8]; 3] {
         [self.head.as_ref(), self.frame.payload.bytes(), tail]
     }
@@ -141,7 +141,7 @@ pub(super) struct Outgoing<P: Protocol> {
     protocol: P,
     connection: Connection,
     /// Not acknowledged, in order.
-    kept: VecDeque<Kept<P::Head>>,
+    kept: VecDeque<PendingFrame<P::Head>>,
     /// Memory of payloads that were acknowledged. To free it and have it again costs more than to fill it.
     spare: Vec<Vec<u8>>,
     /// How many of them are written, and how many bytes of the next.
@@ -219,7 +219,7 @@ impl<P: Protocol> Outgoing<P> {
     /// All but the word that we leave is acknowledged, and that is written. (What is acknowledged after this process has ended may have
     /// its system drop what it has written but not sent.)
     pub(super) fn is_written(&self) -> bool {
-        let is_word = |kept: &Kept<_>| kept.frame.header.kind == Kind::Leave;
+        let is_word = |kept: &PendingFrame<_>| kept.frame.header.kind == Kind::Leave;
         self.written == self.kept.len() && !self.waits_for_room && self.kept.iter().all(is_word)
     }
 
@@ -275,7 +275,7 @@ impl<P: Protocol> Outgoing<P> {
             return;
         }
         let head = head(&mut self.protocol, &frame);
-        self.kept.push_back(Kept { head, frame });
+        self.kept.push_back(PendingFrame { head, frame });
         if self.connection.writable::<P>().is_some() {
             if !self.waits_for_room {
                 self.flush(poller);
@@ -553,11 +553,11 @@ impl<P: Protocol> Outgoing<P> {
             }
             Acknowledged::Count(count) => count,
             Acknowledged::Through(received) => {
-                let old = |kept: &&Kept<_>| kept.frame.header.sequence <= received;
+                let old = |kept: &&PendingFrame<_>| kept.frame.header.sequence <= received;
                 self.kept.iter().take_while(old).count()
             }
         };
-        for Kept { head, frame } in self.kept.drain(..count) {
+        for PendingFrame { head, frame } in self.kept.drain(..count) {
             sent.extend(frame.request);
             self.protocol.recycle(head);
             if let Payload::Owned(memory) = frame.payload

@@ -75,7 +75,7 @@ pub enum KeyError {
     /// The file.
     #[error("cannot read {}: {source}", path.display())]
     File {
-        /// Which.
+        /// Its path, as configured.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -83,7 +83,7 @@ pub enum KeyError {
     /// What is there is no set of keys.
     #[error("{from} holds no JWK Set (RFC 7517): {reason}")]
     Format {
-        /// Where.
+        /// The file or the URL that was read.
         from: String,
         /// What is wrong.
         reason: String,

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use fishplate_contract::lock;
 use ring::hmac::{HMAC_SHA256, Key, Tag, sign};
 use ring::rand::SystemRandom;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
@@ -90,7 +91,7 @@ impl PasswordCheck {
         // Another password, and one that was changed, has another digest: nothing ever has to be forgotten.
         // So has one from elsewhere: what is remembered of a user must not tell strangers whether they guessed it.
         let digest = self.digest(&[&peer, user, hash.unwrap_or_default(), password]);
-        if locked(&self.right).get(&digest).is_some_and(|until| Instant::now() < *until) {
+        if lock(&self.right).get(&digest).is_some_and(|until| Instant::now() < *until) {
             return Verdict::Right;
         }
         let pending = Pending::of(digest, &self.pending);
@@ -126,7 +127,7 @@ impl PasswordCheck {
 
     fn remember(&self, digest: Digest) {
         let now = Instant::now();
-        let mut right = locked(&self.right);
+        let mut right = lock(&self.right);
         if right.len() >= MOST {
             right.retain(|_, until| now < *until);
         }
@@ -175,23 +176,19 @@ struct Pending<'c> {
 
 impl<'c> Pending<'c> {
     fn of(digest: Digest, all: &'c Mutex<HashMap<Digest, Arc<OnceCell<Verdict>>>>) -> Self {
-        let cell = Arc::clone(locked(all).entry(digest).or_default());
+        let cell = Arc::clone(lock(all).entry(digest).or_default());
         Self { digest, cell, all }
     }
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        let mut all = locked(self.all);
+        let mut all = lock(self.all);
         // Who comes after a verdict asks anew: only right ones are remembered.
         if self.cell.initialized() || Arc::strong_count(&self.cell) == 2 {
             all.remove(&self.digest);
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -218,7 +215,7 @@ mod tests {
         let changed = password_auth::generate_hash("other");
         assert_eq!(checks.look(HERE, "ada", Some(&changed), "right").await, Verdict::Wrong);
         assert_eq!(checks.look(HERE, "bob", Some(&hash), "right").await, Verdict::Wrong);
-        assert!(locked(&checks.pending).is_empty());
+        assert!(lock(&checks.pending).is_empty());
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(300)).await;
         assert_eq!(look("right").await, Verdict::Wrong, "it would have to be hashed");

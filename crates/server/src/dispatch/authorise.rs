@@ -2,20 +2,10 @@
 
 use std::fmt::{self, Debug};
 
-use fishplate_contract::interface::SOLE_OPERATION;
+use fishplate_contract::interface::{DATA, DOMAINS, MCP, OGC, SITES, SOLE_OPERATION};
 use fishplate_contract::{Fault, FaultCode, Principal, Verb, lexical};
 
-use crate::faces::gateway::DOMAINS;
-use crate::faces::mcp::MCP;
-use crate::faces::ogc::OGC;
-use crate::faces::sites::SITES;
 use crate::providers::{domain, session};
-
-/// The service name under which uploads, and data at its address, are asked for.
-pub const DATA: &str = "data";
-
-/// The service name under which counters are read.
-pub const METRICS: &str = "metrics";
 
 /// What can be done with a service, or at an address of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,27 +34,20 @@ pub enum Action {
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 19] = [
-        Self::Verb(Verb::Call),
-        Self::Verb(Verb::Spawn),
-        Self::Verb(Verb::Results),
-        Self::Verb(Verb::Init),
-        Self::Verb(Verb::Running),
-        Self::Verb(Verb::Kill),
-        Self::Verb(Verb::Status),
-        Self::Verb(Verb::Log),
-        Self::Verb(Verb::Jobs),
-        Self::Verb(Verb::Remove),
-        Self::Describe,
-        Self::Fetch,
-        Self::Deliver,
-        Self::Upload,
-        Self::Revoke,
-        Self::Read,
-        Self::Pass,
-        Self::Register,
-        Self::Reuse,
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        let others = [
+            Self::Describe,
+            Self::Fetch,
+            Self::Deliver,
+            Self::Upload,
+            Self::Revoke,
+            Self::Read,
+            Self::Pass,
+            Self::Register,
+            Self::Reuse,
+        ];
+        Verb::ALL.into_iter().map(Self::Verb).chain(others)
+    }
 
     /// Its name in a policy.
     pub fn name(self) -> &'static str {
@@ -84,7 +67,7 @@ impl Action {
 
     /// The action of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|action| action.name() == name)
+        Self::all().find(|action| action.name() == name)
     }
 }
 

@@ -1,7 +1,9 @@
 //! What each verb does: from arguments to a job and back.
 
 use std::str::FromStr;
+use std::time::Instant;
 
+use fishplate_contract::interface::DATA;
 use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
     Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Outcome,
@@ -14,9 +16,8 @@ use fishplate_jobs::engine::{
 use fishplate_jobs::store::Filter;
 use fishplate_jobs::store::quota::Quota;
 use fishplate_jobs::workspace::OutputStream;
-use fishplate_wire::wsdl::View;
 
-use super::authorise::{Access, Action, DATA};
+use super::authorise::{Access, Action};
 use super::event::Event;
 use super::init;
 use super::request::{Reply, Request};
@@ -46,6 +47,23 @@ pub async fn perform(
     let event = Event::of(&request);
     let done = answer(host, request, memory).await;
     event.done(&done);
+    done
+}
+
+/// The same, counted as a call: for what does not come by itself in a request of HTTP, which is counted where it arrives.
+///
+/// # Errors
+/// As [`perform`].
+pub async fn perform_counted(
+    host: &Host,
+    request: Request<'_>,
+    memory: &mut MemoryReservation,
+) -> Result<Reply, Fault> {
+    let (service, begun) = (request.service, Instant::now());
+    let position = service.interface.position(&request.definition.name);
+    let done = perform(host, request, memory).await;
+    let fault = done.as_ref().err().map(|fault| fault.code);
+    host.metrics.called(service, position, fault, begun.elapsed());
     done
 }
 
@@ -311,7 +329,7 @@ async fn digest(
     let reuses = options.key.as_ref().is_some_and(|key| key.starts_with(REUSE));
     // What a job leaves in its session, or brings somewhere, it has to make itself.
     let is_free = options.session.is_none() && options.outputs.iter().all(|it| it.to.is_none());
-    let described = (reuses && is_free).then(|| service.wsdl(View::default()));
+    let described = (reuses && is_free).then(|| service.plain_wsdl());
     let name = service.service().name.clone();
     let digest = tokio::task::spawn_blocking(move || {
         let fingerprint = fingerprint(&operation, &arguments)?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, CallOptions, JobPage, JobReport, KillResult, LogPage, Principal, Results,
-    SubmittedJob, VerbDefinition,
+    Argument, CallOptions, Fault, FaultCode, JobPage, JobReport, KillResult, LogPage, Principal,
+    Results, SubmittedJob, Verb, VerbDefinition,
 };
 use fishplate_jobs::engine::EphemeralJob;
 
@@ -55,4 +55,9 @@ impl From<Vec<Argument>> for Reply {
     fn from(outputs: Vec<Argument>) -> Self {
         Self::Results { results: Results { outputs, job: None }, ephemeral: None }
     }
+}
+
+/// The fault of a reply that is another verb's.
+pub fn unlike(verb: Verb) -> Fault {
+    Fault::new(FaultCode::Internal, format!("{verb:?} gave what another verb gives"))
 }

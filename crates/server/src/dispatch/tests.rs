@@ -31,12 +31,12 @@ use crate::memory::MemoryReservation;
 use crate::settings::Limits;
 
 /// Who, of which service and operation, wanted what.
-type Asked = (Principal, String, String, Action);
+type CheckedAccess = (Principal, String, String, Action);
 
 /// Refuses all but some actions, and notes what was wanted.
 #[derive(Debug, Default)]
 struct Refusing {
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<CheckedAccess>>>,
     but: Vec<Action>,
 }
 
@@ -197,7 +197,7 @@ async fn ask_domain(
 #[tokio::test]
 async fn a_credential_for_one_service_is_good_for_domains_of_that_service_only() {
     let data = tempfile::tempdir().unwrap();
-    let host = host(data.path(), Refusing { but: Action::ALL.into(), ..Refusing::default() });
+    let host = host(data.path(), Refusing { but: Action::all().collect(), ..Refusing::default() });
     let ada = Principal::named("ada");
     let (heat, program) = (
         ada.clone().limited_to(&["heat".to_owned()]),
@@ -221,7 +221,7 @@ async fn a_credential_for_one_service_is_good_for_domains_of_that_service_only()
 #[tokio::test]
 async fn a_domain_whose_ranks_go_on_from_before_stays_its_owners_until_it_is_ended() {
     let data = tempfile::tempdir().unwrap();
-    let host = host(data.path(), Refusing { but: Action::ALL.into(), ..Refusing::default() });
+    let host = host(data.path(), Refusing { but: Action::all().collect(), ..Refusing::default() });
     let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
     let service = host.service("program").unwrap();
     let mut verbs = service.interface.verbs.iter();

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-use super::{Answer, DomainEntry, Domains, Member};
+use super::{DomainEntry, Domains, JoinReply, Member};
 
 /// Longest path that a Unix socket's address holds (unix(7)).
 const LONGEST_PATH: usize = 107;
@@ -31,7 +31,7 @@ const PREFIX: &str = "rendezvous.";
 const FIRST_FREE_PORT: u16 = 1024;
 
 /// What ranks that joined are told, once it is known.
-type Promise = watch::Receiver<Option<Answer>>;
+type Promise = watch::Receiver<Option<JoinReply>>;
 
 /// Listens to ranks as long as the domains are there; where.
 pub(super) async fn listen(domains: &Arc<Domains>) -> io::Result<PathBuf> {
@@ -113,7 +113,7 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
             },
             told = told(&mut answer) => {
                 answer = None;
-                let Ok(Answer { message, memory, .. }) = told else {
+                let Ok(JoinReply { message, memory, .. }) = told else {
                     break Some("the domain was ended".to_owned());
                 };
                 let shares = match (&message, member) {
@@ -155,7 +155,7 @@ async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
 ///
 /// # Errors
 /// The domain was ended.
-async fn told(promise: &mut Option<Promise>) -> Result<Answer, ()> {
+async fn told(promise: &mut Option<Promise>) -> Result<JoinReply, ()> {
     let Some(promise) = promise else { return std::future::pending().await };
     let answer = promise.wait_for(Option::is_some).await.map(|answer| answer.clone());
     answer.ok().flatten().ok_or(())

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fishplate_contract::interface::DATA;
 use fishplate_contract::{Fault, FaultCode, FileHandle as _, JobState, Principal, lexical};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -33,7 +34,7 @@ use fishplate_data::{GrantedData, Lease, Pool, PoolError};
 use fishplate_jobs::store::quota::Quota;
 
 use crate::data::{Data, blocking};
-use crate::dispatch::authorise::{Action, DATA};
+use crate::dispatch::authorise::Action;
 use crate::host::Host;
 use crate::http::body::Incoming;
 use crate::http::{HttpBody, HttpResponse, put};

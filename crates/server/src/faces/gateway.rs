@@ -10,6 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fishplate_contract::interface::DOMAINS;
 use fishplate_contract::{Fault, FaultCode};
 use fishplate_ranks::launch::rendezvous::Address;
 use fishplate_ranks::transport::route::PROTOCOL;
@@ -32,9 +33,6 @@ use crate::host::Host;
 use crate::http::HttpResponse;
 use crate::http::body::Incoming;
 use crate::settings::Settings;
-
-/// The first segment of its addresses, and the service name by which a policy knows them.
-pub(crate) const DOMAINS: &str = "domains";
 
 /// When somebody who finds no place may ask again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

@@ -19,6 +19,7 @@ pub(crate) mod watch;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Fault, FaultCode, Operation, Parameter, Principal, Verb};
 
 use self::example::GivenValues;
@@ -275,21 +276,6 @@ fn framed(host: &Host, caller: Option<&Principal>, title: &str, body: &str) -> S
 
 fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or("")
-}
-
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c => safe.push(c),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

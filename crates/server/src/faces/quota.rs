@@ -7,9 +7,6 @@ use serde_json::{Value, json};
 
 use crate::host::Host;
 
-/// The first segment of its path.
-pub const QUOTA: &str = "quota";
-
 /// Those of which it is told how much is used. (`owner_queued` is for each service.)
 pub(crate) const TOLD: [Quota; 4] = [Quota::CpuTime, Quota::Traffic, Quota::Disk, Quota::Running];
 

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fishplate_contract::interface::SITES;
 use fishplate_contract::{Fault, FaultCode};
 use fishplate_ranks::transport::route::PROTOCOL;
 use hyper::body::Body;
@@ -27,9 +28,6 @@ use crate::host::Host;
 use crate::http::HttpResponse;
 use crate::http::body::Incoming;
 use crate::sites::{Registration, SiteConnection};
-
-/// The first segment of its addresses, and the service name by which a policy knows them.
-pub const SITES: &str = "sites";
 
 /// What a site's server asks for.
 pub(crate) const SITE_PROTOCOL: &str = "fishplate-site";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use fishplate_contract::interface::{DOMAINS, MCP, METRICS, QUOTA, SITES};
 use fishplate_contract::{Fault, FaultCode, Principal};
 use fishplate_ranks::transport::route::PROTOCOL;
 use fishplate_wire::wsdl::View;
@@ -20,14 +21,14 @@ use super::body::Incoming;
 use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
-use crate::dispatch::authorise::{Access, Action, METRICS};
+use crate::dispatch::authorise::{Access, Action};
 use crate::faces::html::domain::{self as domain_html, DomainResource};
 use crate::faces::html::form::Filled;
 use crate::faces::html::page::{self, StaticFile};
-use crate::faces::mcp::{self, MCP};
+use crate::faces::mcp;
 use crate::faces::ogc::{self, OgcResource};
 use crate::faces::passage::asks_for;
-use crate::faces::quota::{self, QUOTA};
+use crate::faces::quota;
 use crate::faces::{data, gateway, html, sites, soap};
 use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
@@ -199,7 +200,7 @@ pub(super) fn below<'p>(host: &Host, path: &'p str) -> &'p str {
 fn access<'a>(name: &'a str, asked: &Parts, principal: &'a Principal) -> Access<'a> {
     let site = sites::SiteAddress::of(name);
     if let Some(at) = site.filter(|at| at.is_registration(&asked.method, &asked.headers)) {
-        let (service, operation) = (sites::SITES, at.site);
+        let (service, operation) = (SITES, at.site);
         return Access { principal, service, operation, action: Action::Register };
     }
     if let Some(service) = OgcResource::of(name).and_then(|resource| resource.service()) {
@@ -207,8 +208,8 @@ fn access<'a>(name: &'a str, asked: &Parts, principal: &'a Principal) -> Access<
     }
     let (service, action) = match data::DataResource::of(name) {
         Some(place) => place.access(&asked.method),
-        None if site.is_some() => (sites::SITES, Action::Pass),
-        None if gateway::RankAddress::of(name).is_some() => (gateway::DOMAINS, Action::Pass),
+        None if site.is_some() => (SITES, Action::Pass),
+        None if gateway::RankAddress::of(name).is_some() => (DOMAINS, Action::Pass),
         None if DomainResource::of(name).is_some() => return DomainResource::access(principal),
         None if name == METRICS => (METRICS, Action::Read),
         None => (name, Action::Describe),

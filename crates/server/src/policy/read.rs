@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use fishplate_contract::interface::DATA;
 use fishplate_contract::lexical::closest;
 use fishplate_contract::{Limit, LimitUnit};
 use fishplate_formats::units::read_limit;
@@ -14,7 +15,7 @@ use fishplate_programs::descriptor::{Diagnostic, Severity, SourceText};
 use super::quotas::{NONE, QuotaRule};
 use super::rules::{ANYBODY, AUTHENTICATED, AccessPolicy, Effect, GROUP, Rule, SETS};
 use crate::authentication::users::check_name;
-use crate::dispatch::authorise::{Action, DATA};
+use crate::dispatch::authorise::Action;
 use crate::providers::session;
 
 /// Members by the group's name, with its `@`.
@@ -248,7 +249,7 @@ fn actions(word: &SpannedText, report: &mut DiagnosticReport<'_>) -> Vec<Action>
     let found = set.map(<[Action]>::to_vec).or_else(|| Some(vec![Action::from_name(&word.value)?]));
     found.unwrap_or_else(|| {
         let all: Vec<&str> =
-            Action::ALL.iter().map(|it| it.name()).chain(SETS.map(|(name, _)| name)).collect();
+            Action::all().map(Action::name).chain(SETS.map(|(name, _)| name)).collect();
         let hint = match closest(&word.value, all.iter().copied()) {
             Some(near) => format!("`{near}` is something"),
             None => format!("there is {}", all.join(", ")),

@@ -62,7 +62,7 @@ pub struct Rule {
     pub line: usize,
     /// Users, and groups with their `@`.
     pub who: Vec<String>,
-    /// Services.
+    /// Services that it is about; all if it names none.
     pub services: Option<Vec<String>>,
     /// Operations of these.
     pub operations: Option<Vec<String>>,

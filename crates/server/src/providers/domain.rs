@@ -6,8 +6,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, Call, Clock as _, DataType, Fault, FaultCode, Interface, JobId, Operation, Outcome,
-    Parameter, Principal, Service, SystemClock, Value, Verb,
+    Argument, Call, Clock as _, DataType, Fault, FaultCode, JobId, Operation, Outcome, Parameter,
+    Principal, Service, SystemClock, Value, Verb,
 };
 use fishplate_jobs::engine::Reservation;
 use fishplate_jobs::store::quota::Quota;
@@ -17,74 +17,38 @@ use fishplate_ranks::status::KnownRank;
 use fishplate_ranks::{DomainId, Rank};
 use futures_util::future::join_all;
 
+use super::built_in::BuiltIn;
 use crate::dispatch::authorise::{Access, Action};
 use crate::dispatch::init::domain;
-use crate::dispatch::provider::{Provider, ProviderFuture, calls_only, no_operation};
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
-use crate::dispatch::usage::CallUsage;
 use crate::domains::{DomainView, Member, check_addresses};
 use crate::faces::gateway;
 use crate::host::{Host, ServiceEntry};
-use crate::memory::MemoryReservation;
 
 /// Its name: no other service of a server that has ranks may have it.
 pub const NAME: &str = "domain";
 
 /// The service.
-#[derive(Debug)]
-pub struct DomainProvider(Service);
-
-impl Default for DomainProvider {
-    fn default() -> Self {
-        Self(service())
+pub fn provider() -> BuiltIn {
+    BuiltIn {
+        service: service(),
+        answer: |host, operation, call| Box::pin(answer(host, operation, call)),
     }
 }
 
-impl Provider for DomainProvider {
-    fn service(&self) -> &Service {
-        &self.0
-    }
-
-    fn interface(&self) -> Interface {
-        calls_only(&self.0)
-    }
-
-    fn is_built_in(&self) -> bool {
-        true
-    }
-
-    fn about_jobs(&self) -> Option<&str> {
-        None
-    }
-
-    fn answers(&self, _: &Call) -> bool {
-        true
-    }
-
-    fn answer<'a>(
-        &'a self,
-        host: &'a Host,
-        call: Call,
-        _: &'a CallUsage,
-        _: &'a mut MemoryReservation,
-    ) -> ProviderFuture<'a, Vec<Argument>> {
-        Box::pin(async move {
-            let operation = self.0.operation(&call.operation);
-            let operation = operation.ok_or_else(|| no_operation(&call.operation))?;
-            let given = Scalars::accept(&operation.signature, call.arguments)?;
-            let asked = DomainRequest { host, owner: &call.principal, domain: domain(&given)? };
-            match operation.name.as_str() {
-                "reserve" => asked.reserve(&given).await,
-                "members" => asked.members(),
-                "state" => asked.state().await,
-                "connect" => asked.connect(&given),
-                _ => {
-                    let (places, killed) = asked.end().await?;
-                    Ok(vec![text("places", places), text("killed", killed)])
-                }
-            }
-        })
+async fn answer(host: &Host, operation: &Operation, call: Call) -> Result<Vec<Argument>, Fault> {
+    let given = Scalars::accept(&operation.signature, call.arguments)?;
+    let asked = DomainRequest { host, owner: &call.principal, domain: domain(&given)? };
+    match operation.name.as_str() {
+        "reserve" => asked.reserve(&given).await,
+        "members" => asked.members(),
+        "state" => asked.state().await,
+        "connect" => asked.connect(&given),
+        _ => {
+            let (places, killed) = asked.end().await?;
+            Ok(vec![text("places", places), text("killed", killed)])
+        }
     }
 }
 
@@ -183,7 +147,7 @@ fn rank_state() -> Vec<Parameter> {
 
 /// What is asked for, by whom.
 pub(crate) struct DomainRequest<'a> {
-    /// Where.
+    /// The server that is asked.
     pub(crate) host: &'a Host,
     /// By whom.
     pub(crate) owner: &'a Principal,

@@ -6,66 +6,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, Call, DataType, Fault, FaultCode, Interface, Operation, Outcome, Parameter, Service,
-    SessionId, Value, lexical,
+    Argument, Call, DataType, Fault, FaultCode, Operation, Outcome, Parameter, Service, SessionId,
+    Value, lexical,
 };
 use fishplate_data::session::{Session, SessionError, SessionFile};
 
+use super::built_in::BuiltIn;
 use crate::data::{Data, blocking};
-use crate::dispatch::provider::{Provider, ProviderFuture, calls_only, no_operation};
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
-use crate::dispatch::usage::CallUsage;
-use crate::host::Host;
-use crate::memory::MemoryReservation;
 
 /// Its name: no other service of a server that offers sessions may have it.
 pub const NAME: &str = "session";
 
 /// The service, which every server has unless it offers no sessions.
-#[derive(Debug)]
-pub struct SessionProvider(Service);
-
-impl Default for SessionProvider {
-    fn default() -> Self {
-        Self(service())
-    }
-}
-
-impl Provider for SessionProvider {
-    fn service(&self) -> &Service {
-        &self.0
-    }
-
-    fn interface(&self) -> Interface {
-        calls_only(&self.0)
-    }
-
-    fn is_built_in(&self) -> bool {
-        true
-    }
-
-    fn about_jobs(&self) -> Option<&str> {
-        None
-    }
-
-    fn answers(&self, _: &Call) -> bool {
-        true
-    }
-
-    fn answer<'a>(
-        &'a self,
-        host: &'a Host,
-        call: Call,
-        _: &'a CallUsage,
-        _: &'a mut MemoryReservation,
-    ) -> ProviderFuture<'a, Vec<Argument>> {
-        Box::pin(async move {
-            match self.0.operation(&call.operation) {
-                Some(operation) => answer(&host.data, operation, call).await,
-                None => Err(no_operation(&call.operation)),
-            }
-        })
+pub fn provider() -> BuiltIn {
+    BuiltIn {
+        service: service(),
+        answer: |host, operation, call| Box::pin(answer(&host.data, operation, call)),
     }
 }
 
@@ -270,6 +228,7 @@ fn idle(given: &Scalars) -> Result<Option<Duration>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::provider::calls_only;
 
     #[test]
     fn the_interface_is_the_operations_and_nothing_about_jobs() {

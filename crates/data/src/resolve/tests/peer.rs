@@ -25,7 +25,7 @@ pub(super) enum Trouble {
 
 /// A request as it came: its method, its path and its Range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct RecordedRequest {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) range: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Asked {
 struct State {
     files: HashMap<String, Arc<Vec<u8>>>,
     troubles: VecDeque<Trouble>,
-    asked: Vec<Asked>,
+    asked: Vec<RecordedRequest>,
 }
 
 pub(super) struct Peer {
@@ -79,7 +79,7 @@ impl Peer {
         self.state.lock().unwrap().troubles.extend(troubles.iter().cloned());
     }
 
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(super) fn asked(&self) -> Vec<RecordedRequest> {
         self.state.lock().unwrap().asked.clone()
     }
 }
@@ -104,7 +104,8 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
     let range = fields.get("range").cloned();
     let (trouble, file) = {
         let mut state = state.lock().unwrap();
-        let asked = Asked { method: method.clone(), path: path.clone(), range: range.clone() };
+        let asked =
+            RecordedRequest { method: method.clone(), path: path.clone(), range: range.clone() };
         state.asked.push(asked);
         let trouble = if method == "HEAD" { None } else { state.troubles.pop_front() };
         if method == "PUT" && trouble.is_none() {

@@ -12,9 +12,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::ask::{HttpRequest, HttpResponse, Requester, refused};
-use super::body::{Ended, Reading, SizedBody};
+use super::body::{SizedBody, SourceBody};
 use super::peer;
-use crate::transfer::{OpenedSource, ReadRequest, TransferError, Validator};
+use crate::transfer::{EmptyBody, OpenedSource, ReadRequest, TransferError, Validator};
 
 const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -45,7 +45,7 @@ pub(super) async fn open(
             let same = told.is_none() || want.version.is_none() || told == want.version;
             if total == Some(want.offset) && same {
                 let version = told.or(want.version);
-                let body = Box::new(Ended);
+                let body = Box::new(EmptyBody);
                 return Ok(OpenedSource {
                     offset: want.offset,
                     total,
@@ -135,7 +135,7 @@ fn opened(
         (0, length(headers))
     };
     let (version, digest) = (version(headers), digest(headers, !partial));
-    let body = Reading::new(Arc::clone(asking), url, response.into_body(), version.clone());
+    let body = SourceBody::new(Arc::clone(asking), url, response.into_body(), version.clone());
     Ok(OpenedSource { offset, total, version, digest, body: Box::new(body) })
 }
 

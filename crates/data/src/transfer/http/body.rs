@@ -19,14 +19,14 @@ use crate::Progress;
 use crate::transfer::{TransferBody, TransferError, TransferFuture, Validator};
 
 /// A body that is read. It fails if it ends before its length.
-pub(super) struct Reading {
+pub(super) struct SourceBody {
     asking: Arc<Requester>,
     url: Url,
     version: Option<Validator>,
     body: IncomingBody,
 }
 
-impl Reading {
+impl SourceBody {
     pub(super) fn new(
         asking: Arc<Requester>,
         url: Url,
@@ -49,29 +49,19 @@ impl Reading {
     }
 }
 
-impl std::fmt::Debug for Reading {
+impl std::fmt::Debug for SourceBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reading").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("SourceBody").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
-impl TransferBody for Reading {
+impl TransferBody for SourceBody {
     fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(self.step())
     }
 
     fn digest(&mut self) -> TransferFuture<'_, Option<Digest>> {
         Box::pin(digest_after(&self.asking, &self.url, self.version.as_ref()))
-    }
-}
-
-/// A body of which all was here already.
-#[derive(Debug)]
-pub(super) struct Ended;
-
-impl TransferBody for Ended {
-    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
-        Box::pin(std::future::ready(Ok(None)))
     }
 }
 

@@ -9,7 +9,7 @@ use fishplate_client::deliver::{FetchSettings, deliver};
 use fishplate_client::domain::{
     DomainError, DomainEvent, DomainPlan, EndedRank, Instances, Manager, RankOutput,
 };
-use fishplate_client::find::{Found, FoundService, Wanted, find};
+use fishplate_client::find::{FoundService, SearchResult, ServiceQuery, find};
 use fishplate_client::{LogStream, Options, Settings};
 use fishplate_launch::{Cause, EndpointsFile, Sink};
 use fishplate_ranks::launch::TransportKind;
@@ -59,7 +59,7 @@ pub(crate) struct DomainRun {
 const DEADLOCK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why it is over.
-enum End {
+enum EndReason {
     Ranks(Vec<EndedRank>),
     Stopped(Cause),
 }
@@ -129,7 +129,7 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<Outcome> {
         loop {
             tokio::select! {
                 biased;
-                signal = signals.next() => break Ok(End::Stopped(Cause::Interrupted { signal })),
+                signal = signals.next() => break Ok(EndReason::Stopped(Cause::Interrupted { signal })),
                 Some(event) = told.recv() => match event {
                     DomainEvent::Joined(addresses) => {
                         let file = endpoints.take();
@@ -140,16 +140,16 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<Outcome> {
                     }
                     DomainEvent::Output(written) => {
                         if !writer.write(&written) {
-                            break Ok(End::Stopped(Cause::OutputClosed));
+                            break Ok(EndReason::Stopped(Cause::OutputClosed));
                         }
                     }
                 },
-                ended = &mut running => break ended.map(End::Ranks).map_err(usage),
+                ended = &mut running => break ended.map(EndReason::Ranks).map_err(usage),
                 found = &mut stuck, if deadlock.is_none() => {
                     output.note(&found.to_string());
                     deadlock = Some(found);
                 }
-                () = &mut late => break Ok(End::Stopped(Cause::Timeout)),
+                () = &mut late => break Ok(EndReason::Stopped(Cause::Timeout)),
             }
         }
     };
@@ -169,7 +169,7 @@ async fn run_domain(mut run: DomainRun, output: Output) -> Result<Outcome> {
     }
     let ended = ended?;
     let outcome = Outcome::of(&ended);
-    if let (End::Ranks(ranks), Some(directory)) = (&ended, &run.how.results) {
+    if let (EndReason::Ranks(ranks), Some(directory)) = (&ended, &run.how.results) {
         for rank in ranks.iter().filter(|rank| !rank.has_failed()) {
             let directory = directory.join(rank.rank.to_string());
             tokio::select! {
@@ -203,7 +203,7 @@ async fn find_services(parts: Vec<DomainPart>, settings: &Settings) -> Result<Ve
         let url = match service {
             ServiceChoice::Url(url) => url,
             ServiceChoice::Interface { wanted, servers } => {
-                let meant = Wanted::named(&wanted, settings).await?;
+                let meant = ServiceQuery::named(&wanted, settings).await?;
                 let found = find(&meant, &servers, settings).await?;
                 let is_rank = |of: &&FoundService| of.service.has_ranks();
                 let chosen = found.matches().find(is_rank).map(|of| of.service.address());
@@ -215,7 +215,7 @@ async fn find_services(parts: Vec<DomainPart>, settings: &Settings) -> Result<Ve
     Ok(instances)
 }
 
-fn no_service(wanted: &str, servers: &[String], found: &Found) -> UsageError {
+fn no_service(wanted: &str, servers: &[String], found: &SearchResult) -> UsageError {
     let mut what = format!(
         "no service of {} has the interface {wanted} and can be a rank",
         servers.join(", ")
@@ -274,7 +274,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn of(end: &End) -> Self {
+    fn of(end: &EndReason) -> Self {
         let told = |cause: &Cause| Self {
             code: cause.exit_code(),
             // Whoever closed the output or ended the command knows.
@@ -282,8 +282,8 @@ impl Outcome {
             failed: None,
         };
         let ranks = match end {
-            End::Stopped(cause) => return told(cause),
-            End::Ranks(ranks) => ranks,
+            EndReason::Stopped(cause) => return told(cause),
+            EndReason::Ranks(ranks) => ranks,
         };
         let Some(first) = ranks.first().filter(|rank| rank.has_failed()) else {
             return Self { code: 0, why: None, failed: None };
@@ -303,10 +303,10 @@ impl Outcome {
     }
 
     fn interrupted(signal: Signal) -> Self {
-        Self::of(&End::Stopped(Cause::Interrupted { signal }))
+        Self::of(&EndReason::Stopped(Cause::Interrupted { signal }))
     }
 
-    fn to_json(&self, id: &str, end: &End) -> Value {
+    fn to_json(&self, id: &str, end: &EndReason) -> Value {
         let rank = |of: &EndedRank| {
             json!({
                 "rank": of.rank,
@@ -319,8 +319,8 @@ impl Outcome {
             })
         };
         let mut ranks: Vec<&EndedRank> = match end {
-            End::Ranks(ranks) => ranks.iter().collect(),
-            End::Stopped(_) => Vec::new(),
+            EndReason::Ranks(ranks) => ranks.iter().collect(),
+            EndReason::Stopped(_) => Vec::new(),
         };
         ranks.sort_by_key(|of| of.rank);
         json!({

@@ -3,38 +3,20 @@
 
 mod interleavings;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use fishplate_contract::{LimitHit, Principal, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
+use crate::executor::conformance;
 use crate::store::Store as _;
 use crate::store::conformance::{dead, job, request};
 use crate::store::memory::MemoryStore;
-use fishplate_programs::plan::{JobLimits, SuccessRules};
 
 fn plan() -> Arc<Plan> {
-    Arc::new(Plan {
-        program: "/bin/true".into(),
-        arguments: Vec::new(),
-        base_environment: None,
-        environment: BTreeMap::new(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        inputs: Vec::new(),
-        staged: Vec::new(),
-        outputs: Vec::new(),
-        dimensions: fishplate_formats::dimension::Dimensions::default(),
-        success: SuccessRules::default(),
-        fault: None,
-        progress: None,
-        answer: fishplate_programs::output_choices::OutputChoices::default(),
-        reuse: None,
-        limits: JobLimits::default(),
-    })
+    Arc::new(conformance::plan("/bin/true", &[]))
 }
 
 fn claim(n: u8, fence: u64) -> Claim {

@@ -16,8 +16,9 @@ use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use serde::{Deserialize, Serialize};
 
 use super::message::StartRefusal;
-use super::procfs::{ProcessId, boot, io};
+use super::procfs::{ProcessId, io};
 use crate::executor::{NOTE, ProgramExit};
+use crate::process::boot;
 
 /// Bytes kept for what follows the intent: the start, a request to end it, the end without its
 /// outputs.

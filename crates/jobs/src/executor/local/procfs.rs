@@ -166,15 +166,6 @@ pub(super) fn job_of(pid: i32) -> Option<JobId> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The machine's boot: process numbers and start times mean something within one only.
-pub(super) fn boot() -> &'static str {
-    static BOOT: OnceLock<String> = OnceLock::new();
-    BOOT.get_or_init(|| {
-        fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
-    })
-}
-
 /// When a process of this boot started, in milliseconds since 1970.
 pub(super) fn start_millis(process: ProcessId) -> i64 {
     let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten();

@@ -18,11 +18,12 @@ use super::message::{
     FrameReader, ORDER_TIME, RunnerReply, RunnerRequest, StartMessage, StartRefusal, put,
 };
 use super::process_tree::{ExitStatus, ProcessTree};
-use super::procfs::{ProcessId, boot, boot_millis};
+use super::procfs::{ProcessId, boot_millis};
 use super::run::{Observer, Run, StartStage, watch};
 use super::slot::{SLOT_SIZE, Slots};
 use super::spawn::{Environments, refusal_of};
 use super::wait::{block_signals, drain, readable};
+use crate::process::boot;
 use crate::workspace;
 use fishplate_programs::plan::{Plan, SuccessRules};
 

@@ -549,7 +549,7 @@ mod tests {
     use super::*;
     use crate::executor::conformance::plan;
     use crate::executor::local::journal::JobOwner;
-    use crate::executor::local::procfs::boot;
+    use crate::process::boot;
 
     /// An order that a runner had when it was killed.
     fn abandoned(directory: &Path) -> AbandonedJob {

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use fishplate_contract::{Clock, SystemClock};
+use fishplate_contract::{Clock, SystemClock, lock};
 use fishplate_data::sqlite;
 use rusqlite::Connection;
 
@@ -128,8 +128,4 @@ impl Store for SqliteStore {
         while room::give_back_some(&lock(&self.writer).connection, &mut before)? {}
         Ok(())
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use fishplate_contract::{JobId, Principal, Timestamp};
+use fishplate_contract::{JobId, Timestamp, lock};
 use rusqlite::{Connection, params};
 
 use super::claims::{FETCHING, RUNNING};
@@ -11,12 +11,11 @@ use super::notices::DUE;
 use super::room::SPARE_ROOM;
 use super::schema::{SCHEMA_VERSION, make_schema};
 use super::sql::{LISTED_ENDED, LISTED_UNFINISHED};
-use super::store::{SqliteStore, lock};
+use super::store::SqliteStore;
 use super::usage::{JOB_BYTES, UNFINISHED};
-use crate::store::conformance::{dead, request};
-use crate::store::quota::{DayUsage, OwnerLimits};
+use crate::store::conformance::{dead, job, request};
+use crate::store::quota::DayUsage;
 use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
-use fishplate_programs::output_choices::StoredNotices;
 
 #[test]
 fn the_log_has_room_beyond_its_end_and_goes_on_as_before() {
@@ -44,26 +43,7 @@ fn the_log_has_room_beyond_its_end_and_goes_on_as_before() {
 }
 
 fn new_job(n: u8, plan: &str) -> NewJob {
-    NewJob {
-        id: JobId::from_bytes([n; 16]),
-        service: "s".to_owned(),
-        operation: "c".to_owned(),
-        owner: Principal::anonymous(),
-        key: None,
-        fingerprint: 0,
-        plan: plan.to_owned(),
-        disk: 0,
-        bytes_in: 0,
-        directory: "/d".into(),
-        max_running: 1,
-        max_queued: 1000,
-        limits: OwnerLimits::default(),
-        data_bytes: 0,
-        fetching: false,
-        submitted: Timestamp(0),
-        boot: None,
-        notices: StoredNotices::default(),
-    }
+    NewJob { plan: plan.to_owned(), disk: 0, max_running: 1, max_queued: 1000, ..job(n, "s") }
 }
 
 /// Bytes of the database, its log not among them.

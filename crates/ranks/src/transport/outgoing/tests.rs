@@ -20,9 +20,9 @@ impl Protocol for Bare {
         []
     }
 
-    fn hear(&mut self, _stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
+    fn hear(&mut self, _stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<ReceiverStatus> {
         let count = std::mem::take(bytes).len();
-        Ok(Heard { confirmed: count > 0, acknowledged: Acknowledged::Count(count) })
+        Ok(ReceiverStatus { confirmed: count > 0, acknowledged: Acknowledged::Count(count) })
     }
 }
 

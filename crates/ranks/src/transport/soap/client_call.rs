@@ -16,7 +16,7 @@ use crate::buffer::Memory;
 use crate::engine::{Engine, Envelope};
 use crate::header::RequestId;
 use crate::transport::soap::http::{RequestHead, answer};
-use crate::transport::soap::operations::{Arguments, NAMESPACE, Operations, Wanted};
+use crate::transport::soap::operations::{Arguments, NAMESPACE, Operations, ReceiveRequest};
 use crate::transport::soap::reception::{Reception, unavailable};
 
 /// A call whose body arrives.
@@ -158,14 +158,14 @@ fn bytes(segments: Vec<fishplate_wire::Segment>) -> Vec<u8> {
 /// A `receive` that waits for its message.
 pub(super) struct Receiving {
     pub(super) form: ReplyForm,
-    wanted: Wanted,
+    wanted: ReceiveRequest,
     until: Instant,
     /// The message that it found, while its payload comes.
     message: Option<(RequestId, Memory, Envelope)>,
 }
 
 impl Receiving {
-    pub(super) fn new(form: ReplyForm, wanted: Wanted) -> Self {
+    pub(super) fn new(form: ReplyForm, wanted: ReceiveRequest) -> Self {
         Self { form, wanted, until: Instant::now() + wanted.wait, message: None }
     }
 

@@ -130,7 +130,7 @@ impl Default for Body {
 
 /// What the next bytes of a body are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct BodySpan {
     /// These are not content.
     pub(super) skipped: usize,
     /// Those behind them are.
@@ -144,19 +144,19 @@ impl Body {
     }
 
     /// Takes from the beginning of `bytes`; nothing if more has to come first.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Taken, HttpError> {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<BodySpan, HttpError> {
         let content = |left: &mut u64| {
             let content = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
             *left -= content as u64;
-            Ok(Taken { skipped: 0, content })
+            Ok(BodySpan { skipped: 0, content })
         };
         let state = match self {
             Self::Length(left) => return content(left),
             Self::Chunk(ChunkState::Content(left)) if *left > 0 => return content(left),
             Self::Chunk(state) => state,
         };
-        let wait = Taken { skipped: 0, content: 0 };
-        let skip = |skipped| Ok(Taken { skipped, content: 0 });
+        let wait = BodySpan { skipped: 0, content: 0 };
+        let skip = |skipped| Ok(BodySpan { skipped, content: 0 });
         match state {
             ChunkState::Size => match parse_chunk_size(bytes) {
                 Ok(Status::Complete((length, size))) => {
@@ -220,7 +220,7 @@ pub(super) fn answer(status: u16, fields: &[(&str, &str)], body: &[u8], close: b
 
 /// An answer that a sender got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer<'a> {
+pub(super) struct HttpReply<'a> {
     pub(super) status: u16,
     pub(super) body: &'a [u8],
     /// Bytes of all of it.
@@ -228,7 +228,7 @@ pub(super) struct Answer<'a> {
 }
 
 /// The answer that `bytes` begin with; `None` if it is not all here. One whose length nobody knows is none of a rank's.
-pub(super) fn read_answer(bytes: &[u8]) -> io::Result<Option<Answer<'_>>> {
+pub(super) fn read_answer(bytes: &[u8]) -> io::Result<Option<HttpReply<'_>>> {
     let mut fields = [EMPTY_HEADER; FIELDS];
     let mut response = httparse::Response::new(&mut fields);
     let strange = || io::Error::other("it gave a strange answer");
@@ -246,7 +246,7 @@ pub(super) fn read_answer(bytes: &[u8]) -> io::Result<Option<Answer<'_>>> {
         body.and_then(|body| usize::try_from(body).ok()).filter(|&body| body < LONGEST_ANSWER);
     let length = head + body.ok_or_else(strange)?;
     let status = response.code.unwrap_or_default();
-    Ok(bytes.get(head..length).map(|body| Answer { status, body, length }))
+    Ok(bytes.get(head..length).map(|body| HttpReply { status, body, length }))
 }
 
 /// Bytes of an answer to a frame, at the most: those of a fault are about a thousand.

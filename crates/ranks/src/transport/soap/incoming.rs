@@ -30,7 +30,7 @@ const MOST_SKIPPED: usize = 16 << 20;
 const MOST_UNREAD: usize = 256 << 10;
 
 /// Why a connection ends.
-pub(super) enum End {
+pub(super) enum CloseReason {
     /// It broke, or is over.
     Broken(io::Error),
     /// A rank broke the protocol.
@@ -39,7 +39,7 @@ pub(super) enum End {
     Elsewhere(DomainId, Rank),
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for CloseReason {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
@@ -206,7 +206,7 @@ impl Incoming {
         others: &mut [Option<Self>],
         endpoint: &Endpoint,
         engine: &mut Engine,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         let mut turn = 0;
         self.drained = false;
         self.answers.write(&self.stream)?;
@@ -228,7 +228,7 @@ impl Incoming {
         self.answers.write(&self.stream)?;
         if matches!(self.state, State::Over) && !self.waits_for_room() {
             hang_up(&self.stream);
-            return Err(End::Broken(ErrorKind::ConnectionAborted.into()));
+            return Err(CloseReason::Broken(ErrorKind::ConnectionAborted.into()));
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Incoming {
         others: &mut [Option<Self>],
         endpoint: &Endpoint,
         engine: &mut Engine,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, CloseReason> {
         match &mut self.state {
             State::Head => {
                 self.bound_unread()?;
@@ -273,7 +273,7 @@ impl Incoming {
     }
 
     /// Ends the connection of a stranger who asks and asks, and does not read the answers.
-    fn bound_unread(&mut self) -> Result<(), End> {
+    fn bound_unread(&mut self) -> Result<(), CloseReason> {
         let is_above = |this: &Self| this.answers.unwritten() > MOST_UNREAD;
         if !self.is_authenticated && is_above(self) {
             self.answers.write(&self.stream)?;
@@ -289,7 +289,11 @@ impl Incoming {
         self.state = if self.closes { State::Over } else { State::Head };
     }
 
-    fn head(&mut self, reception: &mut Reception, endpoint: &Endpoint) -> Result<bool, End> {
+    fn head(
+        &mut self,
+        reception: &mut Reception,
+        endpoint: &Endpoint,
+    ) -> Result<bool, CloseReason> {
         if let Some((length, head)) = self.known.as_ref().and_then(|it| it.read(self.buffered())) {
             self.start += head;
             self.state = State::Layout(length);
@@ -306,7 +310,7 @@ impl Incoming {
             if let Some((domain, rank)) = member.filter(|member| endpoint.has(*member)) {
                 self.answers.release();
                 self.answers.write(&self.stream)?;
-                let elsewhere = End::Elsewhere(domain, rank);
+                let elsewhere = CloseReason::Elsewhere(domain, rank);
                 return Err(if self.waits_for_room() { over() } else { elsewhere });
             }
             self.start += length;
@@ -355,7 +359,7 @@ impl Incoming {
         reception: &mut Reception,
         others: &mut [Option<Self>],
         engine: &mut Engine,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, CloseReason> {
         let Some(known) = &self.known else { return Err(over()) };
         if length >= known.layout.message_length(0) {
             if self.buffered().len() < known.layout.length() {
@@ -368,7 +372,7 @@ impl Incoming {
                     && known.layout.message_length(header.payload_length()) == length
             });
             if let Some(header) = header {
-                match reception.begin(header, others, engine).map_err(End::Protocol)? {
+                match reception.begin(header, others, engine).map_err(CloseReason::Protocol)? {
                     Ok(target) => {
                         self.start += known.layout.length();
                         self.peer = Some(header.from);
@@ -393,7 +397,7 @@ impl Incoming {
         reception: &mut Reception,
         others: &mut [Option<Self>],
         engine: &mut Engine,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, CloseReason> {
         let (State::Payload(arriving), Some(known)) = (&mut self.state, &self.known) else {
             return Err(over());
         };
@@ -408,7 +412,9 @@ impl Incoming {
             return Ok(false);
         }
         if !self.buffer[self.start..self.end].starts_with(tail) {
-            return Err(End::Broken(io::Error::other("a message does not end as it began")));
+            return Err(CloseReason::Broken(io::Error::other(
+                "a message does not end as it began",
+            )));
         }
         self.start += tail.len();
         let pipelined = known.head.pipelined;
@@ -419,7 +425,7 @@ impl Incoming {
             return Err(over());
         };
         let kind = target.header().kind;
-        reception.finish(target, others, engine).map_err(End::Protocol)?;
+        reception.finish(target, others, engine).map_err(CloseReason::Protocol)?;
         let urgent = !pipelined || matches!(kind, Kind::Data | Kind::Leave);
         self.answers.accept(length, urgent);
         self.next();
@@ -438,7 +444,7 @@ impl Incoming {
         reception: &mut Reception,
         others: &mut [Option<Self>],
         engine: &mut Engine,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, CloseReason> {
         let State::Call(call, body) = &mut self.state else { return Err(over()) };
         let bytes = &self.buffer[self.start..self.end];
         let taken = match body.take(bytes) {
@@ -634,6 +640,6 @@ pub(super) fn unknown(path: &str) -> Fault {
     Fault::new(FaultCode::UnknownService, message)
 }
 
-fn over() -> End {
-    End::Broken(ErrorKind::ConnectionAborted.into())
+fn over() -> CloseReason {
+    CloseReason::Broken(ErrorKind::ConnectionAborted.into())
 }

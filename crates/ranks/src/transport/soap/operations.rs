@@ -177,7 +177,7 @@ pub(super) struct Stored {
 
 /// What `receive` asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct ReceiveRequest {
     pub(super) pattern: Pattern,
     pub(super) wait: Duration,
 }
@@ -261,7 +261,7 @@ impl Arguments {
         at: (DomainId, Rank),
         ranks: u32,
         longest: Duration,
-    ) -> Result<Wanted, Fault> {
+    ) -> Result<ReceiveRequest, Fault> {
         self.at(at)?;
         let context = Context(self.number("context")?.unwrap_or_default());
         if context.is_collective() {
@@ -282,7 +282,7 @@ impl Arguments {
             let fault = Fault::new(FaultCode::ValueOutOfRange, message).parameter("wait");
             return Err(fault.limit("receive_wait", format!("{} ms", longest.as_millis())));
         }
-        Ok(Wanted { pattern: Pattern { context, source, tag: self.number("tag")? }, wait })
+        Ok(ReceiveRequest { pattern: Pattern { context, source, tag: self.number("tag")? }, wait })
     }
 
     fn at(&self, (domain, rank): (DomainId, Rank)) -> Result<DomainId, Fault> {

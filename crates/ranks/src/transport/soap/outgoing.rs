@@ -12,7 +12,7 @@ use crate::credential::{Credential, random};
 use crate::engine::Frame;
 use crate::error::Result;
 use crate::header::{DomainId, Header, Rank};
-use crate::transport::outgoing::{Acknowledged, Heard, Protocol};
+use crate::transport::outgoing::{Acknowledged, Protocol, ReceiverStatus};
 use crate::transport::soap::client_call::Unspooled;
 use crate::transport::soap::http::{ACCEPTED, PIPELINED, read_answer};
 use crate::transport::soap::layout::{Layout, attachment, content_type, root, write_number};
@@ -119,7 +119,7 @@ impl Protocol for Sender {
         self.layout.tail()
     }
 
-    fn hear(&mut self, _stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
+    fn hear(&mut self, _stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<ReceiverStatus> {
         let (mut count, mut at) = (0, 0);
         loop {
             let rest = &bytes[at..];
@@ -146,7 +146,7 @@ impl Protocol for Sender {
             count += 1;
         }
         bytes.drain(..at);
-        Ok(Heard { confirmed: count > 0, acknowledged: Acknowledged::Count(count) })
+        Ok(ReceiverStatus { confirmed: count > 0, acknowledged: Acknowledged::Count(count) })
     }
 }
 

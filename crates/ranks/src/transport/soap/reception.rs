@@ -6,7 +6,7 @@ use std::time::Duration;
 use fishplate_contract::{Fault, FaultCode};
 
 use crate::credential::Credential;
-use crate::engine::frame::Place;
+use crate::engine::frame::PayloadBuffer;
 use crate::engine::peer::PeerState;
 use crate::engine::record::Purpose;
 use crate::engine::{Engine, ReceiveTarget};
@@ -96,7 +96,7 @@ impl Reception {
             return Ok(target.ok_or_else(|| stored_before(&header)));
         }
         self.held += length;
-        let place = Place::Fresh(vec![0; length]);
+        let place = PayloadBuffer::Fresh(vec![0; length]);
         Ok(Ok(ReceiveTarget { header, place, purpose: Purpose::Copy }))
     }
 
@@ -128,7 +128,7 @@ impl Reception {
 
     /// A copy is not needed any more.
     fn release(&mut self, target: &ReceiveTarget) {
-        if let Place::Fresh(bytes) = &target.place {
+        if let PayloadBuffer::Fresh(bytes) = &target.place {
             self.held -= bytes.len();
         }
     }

@@ -16,7 +16,7 @@ use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
 use crate::transport::route::Routes;
 use crate::transport::soap::endpoint::{Endpoint, Inbox};
-use crate::transport::soap::incoming::{End, Incoming};
+use crate::transport::soap::incoming::{CloseReason, Incoming};
 use crate::transport::soap::outgoing::Sender;
 use crate::transport::soap::reception::{Forward, Reception};
 use crate::transport::url::Url;
@@ -146,21 +146,21 @@ impl Soap {
             return;
         };
         match end {
-            End::Elsewhere(domain, rank) => {
+            CloseReason::Elsewhere(domain, rank) => {
                 let (stream, bytes) = incoming.into_parts();
                 if self.poller.remove(&stream).is_ok() {
                     self.endpoint.hand_over((domain, rank), stream, bytes);
                 }
                 return;
             }
-            End::Protocol(error) => {
+            CloseReason::Protocol(error) => {
                 tracing::warn!(%error, "a rank is given up");
                 if let Error::Protocol { from, .. } = error {
                     engine.fail(from);
                 }
             }
             // If its sender died, our own connection to it breaks too.
-            End::Broken(error) => tracing::debug!(%error, "a connection broke"),
+            CloseReason::Broken(error) => tracing::debug!(%error, "a connection broke"),
         }
         if let Some(request) = incoming.receiving() {
             self.detach(request);

@@ -30,14 +30,14 @@ pub(super) struct Progress {
 
 /// Why a connection ends.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum CloseReason {
     /// It broke; its sender dials again.
     Broken(io::Error),
     /// Its sender broke the protocol.
     Protocol(Error),
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for CloseReason {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
@@ -91,7 +91,10 @@ impl Incoming {
     }
 
     /// The greeting, if it is here and not yet taken.
-    pub(super) fn greeting(&mut self, credential: &Credential) -> Result<Option<Greeting>, End> {
+    pub(super) fn greeting(
+        &mut self,
+        credential: &Credential,
+    ) -> Result<Option<Greeting>, CloseReason> {
         while self.end - self.start < Greeting::SIZE {
             if self.fill()? == 0 {
                 return Ok(None);
@@ -100,7 +103,9 @@ impl Incoming {
         let bytes = &self.buffer[self.start..self.start + Greeting::SIZE];
         let greeting = Greeting::from_bytes(bytes, self.challenge, credential);
         self.start += Greeting::SIZE;
-        greeting.map(Some).ok_or_else(|| End::Broken(io::Error::other("it has no credential")))
+        greeting
+            .map(Some)
+            .ok_or_else(|| CloseReason::Broken(io::Error::other("it has no credential")))
     }
 
     /// Goes on where another connection broke.
@@ -115,7 +120,11 @@ impl Incoming {
     }
 
     /// Reads what is there, and gives it to the engine.
-    pub(super) fn read(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), End> {
+    pub(super) fn read(
+        &mut self,
+        progress: &mut Progress,
+        engine: &mut Engine,
+    ) -> Result<(), CloseReason> {
         let mut urgent = false;
         let mut turn = 0;
         self.drained = false;
@@ -175,9 +184,9 @@ impl Incoming {
         self.arriving.as_mut().map(|arriving| &mut arriving.target)
     }
 
-    fn begin(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), End> {
+    fn begin(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), CloseReason> {
         let (from, _) = self.peer.unwrap_or_default();
-        let wrong = |problem| End::Protocol(Error::Protocol { from, problem });
+        let wrong = |problem| CloseReason::Protocol(Error::Protocol { from, problem });
         let bytes = self.buffer[self.start..self.end].first_chunk();
         let header =
             bytes.and_then(Header::from_bytes).ok_or_else(|| wrong("it sent no header"))?;
@@ -187,7 +196,7 @@ impl Incoming {
         self.start += Header::SIZE;
         let target = match progress.interrupted.take() {
             Some(target) if *target.header() == header => target,
-            _ => engine.begin(header).map_err(End::Protocol)?,
+            _ => engine.begin(header).map_err(CloseReason::Protocol)?,
         };
         let length = usize::try_from(header.payload_length())
             .map_err(|_| wrong("it sent too much at once"))?;
@@ -196,10 +205,14 @@ impl Incoming {
     }
 
     /// The payload that was arriving is here; whether its sender waits for the acknowledgement.
-    fn finish(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<bool, End> {
+    fn finish(
+        &mut self,
+        progress: &mut Progress,
+        engine: &mut Engine,
+    ) -> Result<bool, CloseReason> {
         let Some(Arriving { target, length, .. }) = self.arriving.take() else { return Ok(false) };
         let header = *target.header();
-        engine.finish(target).map_err(End::Protocol)?;
+        engine.finish(target).map_err(CloseReason::Protocol)?;
         progress.received = progress.received.max(header.sequence);
         self.unacknowledged_frames += 1;
         self.unacknowledged_bytes += length as u64;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::credential::{Credential, random};
 use crate::engine::Frame;
 use crate::header::Header;
-use crate::transport::outgoing::{Acknowledged, Heard, Protocol};
+use crate::transport::outgoing::{Acknowledged, Protocol, ReceiverStatus};
 use crate::transport::stream::Stream;
 use crate::transport::tcp::greeting::{
     ANSWER_SIZE, CHALLENGE_SIZE, Greeting, Stranger, VERSION, read_answer, read_challenge,
@@ -73,13 +73,13 @@ impl Protocol for Sender {
         (self.greeted, self.welcome) = (false, false);
     }
 
-    fn hear(&mut self, stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<Heard> {
+    fn hear(&mut self, stream: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<ReceiverStatus> {
         let mut received = None;
         if !self.welcome {
             received = self.greet(stream, bytes)?;
             self.welcome = received.is_some();
             if !self.welcome {
-                return Ok(Heard::default());
+                return Ok(ReceiverStatus::default());
             }
         }
         let whole = bytes.len() / 8 * 8;
@@ -87,8 +87,8 @@ impl Protocol for Sender {
             received = Some(u64::from_le_bytes(*last));
             bytes.drain(..whole);
         }
-        let Some(received) = received else { return Ok(Heard::default()) };
+        let Some(received) = received else { return Ok(ReceiverStatus::default()) };
         self.acknowledged = self.acknowledged.max(received);
-        Ok(Heard { confirmed: true, acknowledged: Acknowledged::Through(received) })
+        Ok(ReceiverStatus { confirmed: true, acknowledged: Acknowledged::Through(received) })
     }
 }

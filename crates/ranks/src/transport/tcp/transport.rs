@@ -21,7 +21,7 @@ use crate::transport::poller::Poller;
 use crate::transport::route::Routes;
 use crate::transport::socket::{is_transient, watch};
 use crate::transport::tcp::greeting::Greeting;
-use crate::transport::tcp::incoming::{End, Incoming, Progress};
+use crate::transport::tcp::incoming::{CloseReason, Incoming, Progress};
 use crate::transport::tcp::outgoing::Sender;
 use crate::transport::{Transport, Waiter};
 
@@ -245,12 +245,12 @@ impl Tcp {
             self.keep_interrupted(peer, incoming);
         }
         match (end, peer.map(|(rank, _)| rank)) {
-            (End::Protocol(error), Some(peer)) => {
+            (CloseReason::Protocol(error), Some(peer)) => {
                 tracing::warn!(%error, rank = peer, "a rank is given up");
                 engine.fail(peer);
             }
             // If its sender died, our own connection to it breaks too.
-            (End::Broken(error), Some(peer)) => {
+            (CloseReason::Broken(error), Some(peer)) => {
                 tracing::debug!(%error, rank = peer, "a connection broke");
             }
             (end, None) => tracing::debug!(?end, "a connection without a greeting ended"),
@@ -261,7 +261,7 @@ impl Tcp {
         &mut self,
         incoming: &mut Incoming,
         engine: &mut Engine,
-    ) -> std::result::Result<(), End> {
+    ) -> std::result::Result<(), CloseReason> {
         if incoming.peer.is_none() {
             let Some(greeting) = incoming.greeting(&self.credential)? else { return Ok(()) };
             let from = greeting.from as usize;
@@ -270,7 +270,7 @@ impl Tcp {
                 || from >= self.senders.len()
                 || greeting.stream as usize >= MOST_STREAMS;
             if stranger || engine.peer_state(greeting.from) != PeerState::Alive {
-                return Err(End::Broken(std::io::Error::other(
+                return Err(CloseReason::Broken(std::io::Error::other(
                     "it is of another domain, or was given up",
                 )));
             }
@@ -278,7 +278,7 @@ impl Tcp {
             let instance = *sender.instance.get_or_insert(greeting.instance);
             if instance != greeting.instance {
                 engine.fail(greeting.from);
-                return Err(End::Broken(std::io::Error::other(
+                return Err(CloseReason::Broken(std::io::Error::other(
                     "another process took its rank's place",
                 )));
             }

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use fishplate_contract::interface::{OGC, QUOTA};
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Fault, Principal, Verb};
 use fishplate_data::session::Session;
 use fishplate_formats::units;
@@ -10,11 +12,10 @@ use fishplate_jobs::store::quota::{OwnerLimits, OwnerUsage, Quota};
 
 use super::jobs::time;
 use super::page::Page;
-use super::{escaped, upload};
+use super::upload;
 use crate::data::blocking;
 use crate::dispatch::authorise::{Access, Action, is_within};
-use crate::faces::ogc::OGC;
-use crate::faces::quota::{QUOTA, TOLD, room_again};
+use crate::faces::quota::{TOLD, room_again};
 use crate::host::Host;
 use crate::providers::session;
 

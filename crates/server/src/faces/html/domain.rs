@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use fishplate_contract::interface::DOMAINS;
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Fault, Principal, Verb};
 use fishplate_formats::units;
 use fishplate_ranks::launch::rendezvous::Address;
@@ -11,10 +13,9 @@ use fishplate_ranks::status::{Deadlock, KnownRank, PeerRoute, Traffic};
 use fishplate_ranks::{DomainId, Rank};
 
 use super::page::Page;
-use super::{all_services, escaped, framed};
+use super::{all_services, framed};
 use crate::dispatch::authorise::{Access, Action};
 use crate::domains::{DomainView, Member};
-use crate::faces::gateway::DOMAINS;
 use crate::host::Host;
 use crate::providers::domain::{self, DomainRequest};
 

@@ -10,14 +10,14 @@ mod shell;
 use std::fmt::Write as _;
 
 use fishplate_contract::Operation;
-use fishplate_contract::interface::SOLE_OPERATION;
+use fishplate_contract::interface::{OGC, SOLE_OPERATION};
+use fishplate_contract::lexical::escaped;
 use url::form_urlencoded;
 
 use arguments::ExampleArgument;
 pub(super) use arguments::GivenValues;
 
-use super::escaped;
-use crate::faces::ogc::{OGC, ProcessId};
+use crate::faces::ogc::ProcessId;
 use crate::host::{Host, ServiceEntry};
 
 /// The parameter of a query at a service's address that asks for examples of an operation. The others are values.

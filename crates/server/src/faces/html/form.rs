@@ -3,11 +3,13 @@
 
 use std::fmt::Write as _;
 
+use fishplate_contract::interface::OGC;
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{DataType, Fault, FaultCode, Operation, Parameter, Principal, Verb};
 
-use super::{about, escaped, limit};
+use super::{about, limit};
 use crate::dispatch::authorise::{Access, Action};
-use crate::faces::ogc::{FIELD_BOX, FIELD_URL, GivenInputs, GivenValue, OGC, ProcessId};
+use crate::faces::ogc::{FIELD_BOX, FIELD_URL, GivenInputs, GivenValue, ProcessId};
 use crate::host::{Host, ServiceEntry};
 
 /// What a form is filled with.

@@ -4,17 +4,18 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use fishplate_contract::interface::OGC;
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{
     Clock as _, Fault, JobReport, JobState, LogStream, SystemClock, Timestamp,
 };
 use fishplate_formats::units;
 
-use super::escaped;
 use super::page::{self, Page, local};
 use super::preview;
 use super::watch::{SHOWN_LOG, STREAMS, from_line, output};
 use crate::dispatch::report::date_time;
-use crate::faces::ogc::{CallersJob, GivenInput, GivenValue, OGC};
+use crate::faces::ogc::{CallersJob, GivenInput, GivenValue};
 use crate::host::PublicAddress;
 use crate::http::HttpResponse;
 

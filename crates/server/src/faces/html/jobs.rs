@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use fishplate_contract::interface::OGC;
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Clock as _, JobReport, JobState, Principal, SystemClock, Timestamp};
 use fishplate_formats::units;
 
-use super::escaped;
 use super::page::Page;
 use crate::dispatch::report::date_time;
-use crate::faces::ogc::{OGC, ProcessId};
+use crate::faces::ogc::ProcessId;
 use crate::host::Host;
 
 /// Jobs of one page, if nobody says how many.

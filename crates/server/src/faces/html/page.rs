@@ -5,13 +5,13 @@
 
 use std::sync::LazyLock;
 
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Fault, Principal};
 use hyper::StatusCode;
 use hyper::header;
 use hyper::http::request::Parts;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::escaped;
 use crate::host::{Host, PublicAddress};
 use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::status::retry_after;

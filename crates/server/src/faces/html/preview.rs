@@ -15,6 +15,8 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
+use fishplate_contract::interface::OGC;
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Argument, Array, Fault, Parameter, Payload, Principal, Value};
 use fishplate_formats::archive;
 use fishplate_formats::array_file::sample::ArrayLayout;
@@ -25,11 +27,9 @@ use percent_encoding::utf8_percent_encode;
 pub(crate) use item::item;
 use kind::FileKind;
 
-use super::escaped;
 use super::page::beside;
 use crate::data::{IN_A_SEGMENT, blocking};
 use crate::dispatch::outputs::outputs;
-use crate::faces::ogc::OGC;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 

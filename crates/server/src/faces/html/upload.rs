@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use fishplate_contract::Principal;
+use fishplate_contract::interface::DATA;
+use fishplate_contract::lexical::escaped;
 
-use super::escaped;
-use crate::dispatch::authorise::{Access, Action, DATA, is_within};
+use crate::dispatch::authorise::{Access, Action, is_within};
 use crate::host::Host;
 
 /// Whether somebody may put data here.

@@ -2,10 +2,10 @@
 //! many open pages cost is what their connections cost.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fishplate_contract::{Fault, FaultCode, JobId, JobReport, LogStream, Principal};
+use fishplate_contract::{Fault, FaultCode, JobId, JobReport, LogStream, Principal, lock};
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::workspace::OutputStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -137,10 +137,6 @@ impl JobWatches {
 }
 
 type Watched = Mutex<HashMap<JobId, watch::Sender<Arc<JobView>>>>;
-
-fn lock(jobs: &Watched) -> MutexGuard<'_, HashMap<JobId, watch::Sender<Arc<JobView>>>> {
-    jobs.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Looks at a job until it has ended, or nobody looks at it any more.
 async fn follow(job: WatchedJob, views: watch::Sender<Arc<JobView>>, jobs: Arc<Watched>) {

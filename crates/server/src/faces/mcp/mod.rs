@@ -8,6 +8,3 @@ mod answer;
 mod services;
 
 pub(crate) use answer::{answer, refused};
-
-/// The path of the face, which no service may be called.
-pub const MCP: &str = "mcp";

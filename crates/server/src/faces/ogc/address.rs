@@ -1,9 +1,6 @@
 //! What a path below `PUBLIC/ogc` means.
 
-use fishplate_contract::interface::SOLE_OPERATION;
-
-/// The first segment of its addresses.
-pub const OGC: &str = "ogc";
+use fishplate_contract::interface::{OGC, SOLE_OPERATION};
 
 /// What a path below the public URL means to this face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub enum OgcResource<'p> {
     Kill(&'p str),
     /// `ogc/jobs/ID/remove`, for forms.
     Remove(&'p str),
-    /// Nothing.
+    /// None of these: 404.
     Unknown,
 }
 

@@ -19,7 +19,7 @@ pub(super) fn list(
     most: usize,
     wrong: impl Fn(serde_json::Error) -> Fault,
 ) -> Result<Vec<&RawValue>, Fault> {
-    let mut kept = Kept { most, exceeded: false, what: PhantomData::<&RawValue> };
+    let mut kept = MemberLimit { most, exceeded: false, what: PhantomData::<&RawValue> };
     let mut from = serde_json::Deserializer::from_str(text);
     let found =
         from.deserialize_seq(Elements(&mut kept)).and_then(|found| from.end().map(|()| found));
@@ -35,7 +35,7 @@ pub(super) fn object<'a, T: Deserialize<'a>>(
     most: usize,
     wrong: impl Fn(serde_json::Error) -> Fault,
 ) -> Result<BTreeMap<String, T>, Fault> {
-    let mut kept = Kept { most, exceeded: false, what: PhantomData::<T> };
+    let mut kept = MemberLimit { most, exceeded: false, what: PhantomData::<T> };
     let mut from = serde_json::Deserializer::from_str(text);
     let found =
         from.deserialize_map(Members(&mut kept)).and_then(|found| from.end().map(|()| found));
@@ -47,13 +47,13 @@ fn too_many(most: usize) -> Fault {
     Fault::new(FaultCode::MessageTooLarge, what).limit("children", most as u64)
 }
 
-struct Kept<T> {
+struct MemberLimit<T> {
     most: usize,
     exceeded: bool,
     what: PhantomData<T>,
 }
 
-impl<T> Kept<T> {
+impl<T> MemberLimit<T> {
     fn room<E: serde::de::Error>(&mut self, held: usize) -> Result<(), E> {
         self.exceeded = held == self.most;
         if self.exceeded { Err(E::custom("too many members")) } else { Ok(()) }
@@ -61,7 +61,7 @@ impl<T> Kept<T> {
 }
 
 /// A list.
-struct Elements<'k, T>(&'k mut Kept<T>);
+struct Elements<'k, T>(&'k mut MemberLimit<T>);
 
 impl<'de> Visitor<'de> for Elements<'_, &'de RawValue> {
     type Value = Vec<&'de RawValue>;
@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for Elements<'_, &'de RawValue> {
 }
 
 /// An object.
-struct Members<'k, T>(&'k mut Kept<T>);
+struct Members<'k, T>(&'k mut MemberLimit<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<'_, T> {
     type Value = BTreeMap<String, T>;

@@ -166,7 +166,7 @@ where
     let known = &process.call.signature.inputs;
     if let Some(media) = media.as_ref().filter(|media| form::is_form(media)) {
         let arguments = Box::pin(form::read(host, known, media, body, memory, given)).await?;
-        return execution(host, process, headers, arguments, Wanted::default(), given);
+        return execution(host, process, headers, arguments, ExecuteOptions::default(), given);
     }
     let (arguments, wanted) = Box::pin(read_json(host, process, media, body, memory)).await?;
     *given = GivenInputs::of(&arguments);
@@ -175,7 +175,7 @@ where
 
 /// What a request says beside its inputs.
 #[derive(Debug, Default)]
-struct Wanted {
+struct ExecuteOptions {
     outputs: BTreeMap<String, Option<OutputRequest>>,
     response: Option<ResponseForm>,
     subscriber: Option<Subscriber>,
@@ -187,7 +187,7 @@ fn execution(
     process: Process<'_>,
     headers: &HeaderMap,
     arguments: Vec<Argument>,
-    wanted: Wanted,
+    wanted: ExecuteOptions,
     given: &GivenInputs,
 ) -> Result<Execution, Fault> {
     let definition = process.call;
@@ -218,7 +218,7 @@ async fn read_json<B>(
     media: Option<MediaType>,
     body: &mut Incoming<B>,
     memory: &mut MemoryReservation,
-) -> Result<(Vec<Argument>, Wanted), Fault>
+) -> Result<(Vec<Argument>, ExecuteOptions), Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -252,7 +252,7 @@ where
     }
     sink.finish().await.map_err(|error| spool_fault(&error))?;
     let Execute { response, subscriber, .. } = request;
-    Ok((arguments, Wanted { outputs: wanted, response, subscriber }))
+    Ok((arguments, ExecuteOptions { outputs: wanted, response, subscriber }))
 }
 
 /// All of a body in JSON.

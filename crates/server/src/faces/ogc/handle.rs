@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Principal, Results, Verb};
@@ -21,7 +20,7 @@ use super::process::{self, Process};
 use super::query::{self, Query};
 use super::run::run;
 use super::{documents, openapi, problem, results};
-use crate::dispatch::perform::perform;
+use crate::dispatch::perform::perform_counted;
 use crate::dispatch::request::{Reply, Request};
 use crate::faces::html;
 use crate::faces::html::page::{self, local};
@@ -220,19 +219,13 @@ pub(super) async fn ask(
     caller: &Principal,
     memory: &mut MemoryReservation,
 ) -> Result<Reply, Fault> {
-    let verbs = &entry.interface.verbs;
-    let position = verbs.iter().position(|it| it.verb == verb && it.operation == operation);
-    let position = position.ok_or_else(|| {
-        let what = format!("{} can't be asked for so", entry.service().name);
-        Fault::new(FaultCode::UnknownOperation, what)
-    })?;
-    let begun = Instant::now();
-    let (definition, principal) = (&verbs[position], caller.clone());
-    let request = Request { service: entry, definition, arguments, options, principal };
-    let done = perform(host, request, memory).await;
-    let fault = done.as_ref().err().map(|fault| fault.code);
-    host.metrics.called(entry, Some(position), fault, begun.elapsed());
-    done
+    let (definition, principal) = (entry.definition(verb, operation)?, caller.clone());
+    perform_counted(
+        host,
+        Request { service: entry, definition, arguments, options, principal },
+        memory,
+    )
+    .await
 }
 
 /// The results of a job as they were wanted when it was accepted, or one of its outputs.

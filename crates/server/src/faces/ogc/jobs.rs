@@ -16,7 +16,7 @@ use super::given::GivenInputs;
 use super::links::{self, EXCEPTIONS, LOG, Link, PROCESSES, RESULTS};
 use super::process::Process;
 use crate::dispatch::report::date_time;
-use crate::dispatch::request::Reply;
+use crate::dispatch::request::{Reply, unlike};
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
@@ -177,10 +177,6 @@ pub(crate) async fn given_to(
     let given = found.given();
     let OwnJob { service: own, operation, .. } = found.job;
     (own == service).then_some((operation, given))
-}
-
-fn unlike(verb: Verb) -> Fault {
-    Fault::new(FaultCode::Internal, format!("{verb:?} gave what another verb gives"))
 }
 
 /// What is told of a job that was not asked how it stands.

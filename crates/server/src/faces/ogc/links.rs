@@ -1,9 +1,9 @@
 //! Links between documents, in their bodies and in the header `Link` (RFC 8288).
 
+use fishplate_contract::interface::OGC;
 use hyper::header::{self, HeaderValue};
 use serde_json::{Value, json};
 
-use super::address::OGC;
 use crate::host::Host;
 use crate::http::HttpResponse;
 

@@ -24,14 +24,14 @@ pub(super) const STATUSES: [&str; 5] = ["accepted", "running", "successful", "fa
 
 /// Which jobs are wanted.
 #[derive(Debug, Default)]
-struct Wanted {
+struct JobQuery {
     /// What the store looks for.
     selection: JobSelection,
     /// Nothing is of the type that is asked for.
     is_nothing: bool,
 }
 
-impl Wanted {
+impl JobQuery {
     fn of(query: &Query) -> Result<Self, Fault> {
         let mut states = Vec::new();
         for status in query.all("status") {
@@ -153,7 +153,7 @@ pub(super) async fn find(
 ) -> Result<FoundJobs, Fault> {
     let query = Query::of(asked);
     let limit = query.limit(default, MOST)?;
-    let JobPage { jobs, more } = Wanted::of(&query)?.find(host, caller, limit).await?;
+    let JobPage { jobs, more } = JobQuery::of(&query)?.find(host, caller, limit).await?;
     let next = jobs.last().filter(|_| more).map(|last| next(asked, last.id));
     Ok(FoundJobs { jobs, next })
 }
@@ -169,9 +169,9 @@ fn next(asked: &Parts, after: JobId) -> String {
 mod tests {
     use super::*;
 
-    fn wanted(query: &str) -> Result<Wanted, Fault> {
+    fn wanted(query: &str) -> Result<JobQuery, Fault> {
         let request = hyper::Request::builder().uri(format!("/ogc/jobs?{query}")).body(()).unwrap();
-        Wanted::of(&Query::of(&request.into_parts().0))
+        JobQuery::of(&Query::of(&request.into_parts().0))
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod query;
 mod results;
 mod run;
 
-pub use address::{OGC, OgcResource, ProcessId};
+pub use address::{OgcResource, ProcessId};
 pub use callback::tell_subscribers;
 pub(crate) use form::{FIELD_BOX, FIELD_URL};
 pub(crate) use given::{GivenInput, GivenInputs, GivenValue};

@@ -30,7 +30,7 @@ enum GivenValue {
 pub(super) enum ExampleValue {
     /// One scalar, in the lexical form of its type.
     Scalar(String),
-    /// Several.
+    /// The scalars of a list.
     Scalars(Vec<String>),
     /// Files of these names.
     Files(Vec<String>),

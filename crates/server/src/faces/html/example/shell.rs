@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use fishplate_contract::lexical::escaped;
 use fishplate_contract::{DataType, Parameter};
 use fishplate_formats::json::scalar;
 use fishplate_wire::wsdl;
 use serde_json::{Value, json};
 
-use super::super::escaped;
 use super::ExampleCall;
 use super::arguments::ExampleValue;
 

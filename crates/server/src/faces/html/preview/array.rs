@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::io;
 
 use fishplate_contract::Array;
+use fishplate_contract::lexical::escaped;
 use fishplate_formats::array_file::sample::{
     ArrayLayout, CURVE_POINTS, Grid, SampleView, Statistics, sample,
 };
 use fishplate_formats::json;
 
-use super::super::escaped;
 use super::picture::{heat_map, scale};
 use super::{ShownFile, head};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::escaped;
+use fishplate_contract::lexical::escaped;
 
 /// Rows of a table that are shown.
 const ROWS: usize = 100;

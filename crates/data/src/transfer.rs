@@ -124,6 +124,16 @@ pub trait TransferBody: Send + Debug {
     }
 }
 
+/// A body of which all was here already.
+#[derive(Debug)]
+pub(crate) struct EmptyBody;
+
+impl TransferBody for EmptyBody {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
 /// A payload to be delivered.
 #[derive(Clone, Debug)]
 pub struct Delivery {
