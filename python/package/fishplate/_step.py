@@ -51,6 +51,13 @@ SENT_AGAIN = 16 << 10
 LOG = 4 << 10
 """Characters of a failed program's output that are kept."""
 
+CHANGED = (
+    "The workflow was changed under the run, or does not do the same each time: take what changes by itself from "
+    "run.value(...), run.now() or run.random(), and begin a changed workflow as another run; with reuse=True that takes "
+    "over what is the same"
+)
+"""What a `JournalMismatch` says to do."""
+
 HERE = f"{Path(__file__).parent}{os.sep}"
 
 
@@ -69,7 +76,7 @@ class Step:
         self._run = service._run
         self._operation = operation
         self._arguments = arguments
-        self._place = self._run._branches.current.take()
+        self._place = self._run._branches.take()
         self._where = _caller()
         self._future: Future[Result] = Future()
         self._attempt: Attempt | None = None
@@ -216,9 +223,7 @@ class Step:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(begun))
         return JournalMismatch(
             f"step {self._place} of run {self._run.name} was {was} at {where + ', ' if where else ''}{at}; now it is "
-            f"{now} at {self._where}. The workflow was changed under the run, or does not do "
-            "the same each time: take what changes by itself from run.value(...), run.now() or run.random(), and "
-            "begin a changed workflow as another run; with reuse=True that takes over what is the same"
+            f"{now} at {self._where}. {CHANGED}"
         )
 
     def _answered(
