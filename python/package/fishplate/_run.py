@@ -108,7 +108,8 @@ class Run:
         self._digests: dict[str, str] = {}
         # Of each URL. Settings may hold a password, so the journal has none.
         self._endpoints: dict[str, Endpoint] = {}
-        self._places: dict[str, Slots] = {}
+        # Of a server or a service, and how many.
+        self._places: dict[tuple[str, int], Slots] = {}
         self._defaults = (at_once, retries, reuse)
         self._lock = threading.RLock()
         self._cancelled = False
@@ -132,7 +133,8 @@ class Run:
         interface the first answers that is there, and a call that failed is tried again at the next. Nothing is asked
         before the first call. A `Service` is reached with its own settings, where none are given here.
 
-        `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
+        `at_once`: jobs of this service that each of its servers has at once, among the run's `at_once` there.
+        `retries`, `reuse` as for the run.
         """
         return RunService(self, self._given(url, settings), _Options(), self._told(at_once, retries, reuse))
 
@@ -472,13 +474,13 @@ class Run:
         if self._cancelled:
             raise RunCancelled(f"run {self.name} was cancelled")
 
-    def _slots(self, endpoint: Endpoint, at_once: int | None) -> Slots:
-        """Those of a server, or of a service of it that was told how many."""
-        name = endpoint.server if at_once is None else endpoint.url
+    def _slots(self, endpoint: Endpoint, at_once: int | None) -> list[Slots]:
+        """Of which a job has one each, in this order: those of a service that was told how many, and its server's."""
+        told = [] if at_once is None else [(endpoint.url, at_once)]
         with self._lock:
-            if name not in self._places:
-                self._places[name] = Slots(at_once or self._defaults[0])
-            return self._places[name]
+            return [
+                self._places.setdefault(place, Slots(place[1])) for place in (*told, (endpoint.server, self._defaults[0]))
+            ]
 
 
 def _listed(seen: dict[str, Any] | None) -> str:

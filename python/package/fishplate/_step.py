@@ -25,6 +25,7 @@ from .errors import ArgumentError, ConnectionLost, Error, Fault, JournalMismatch
 if TYPE_CHECKING:
     from ._endpoint import Endpoint
     from ._run_service import BaseRunService
+    from ._slots import Slot, Slots
 
 RETRIED = errors.ReceiverFault
 """Faults after which the same call may do better."""
@@ -281,10 +282,12 @@ class Step:
     def _slotted(
         self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given, is_known: bool
     ) -> Flow[Given]:
-        slots = self._run._slots(endpoint, self._service._at_once)
-        slot = slots.ask()
+        held: list[tuple[Slots, Slot]] = []
         try:
-            yield slot
+            # All in the same order, so that nobody waits for who waits for him.
+            for slots in self._run._slots(endpoint, self._service._at_once):
+                held.append((slots, slots.ask()))
+                yield held[-1][1]
             with self._run._lock:
                 self._run._check()
                 if not is_known:
@@ -292,7 +295,8 @@ class Step:
                     self._run._journal.append("begun", place=self._place, attempt=made.number, **parts)
             return (yield from self._attempted(made, endpoint, described, prepared, is_known))
         finally:
-            slots.give_back(slot)
+            for slots, slot in held:
+                slots.give_back(slot)
 
     def _attempted(
         self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given, is_known: bool
