@@ -153,6 +153,8 @@ class Contents:
 
     def _ended(self, place: str, record: dict[str, Any]) -> None:
         self._changed(place, outputs=record["outputs"], ended=record["at"], cancelled=False)
+        # A process that is killed tells no more. Journals of before have it at their end only.
+        self.processes[-1] |= zip(("sent", "received"), record.get("moved", ()))
 
     def _failed(self, place: str, record: dict[str, Any]) -> None:
         asked = record.get("asked", True)

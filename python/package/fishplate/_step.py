@@ -246,7 +246,7 @@ class Step:
                 for name, label, raw in raws:
                     outputs.append([name, label, (yield from _stored.stored(raw, journal.files))])
                 self._run._check()
-                journal.append("ended", place=self._place, outputs=outputs)
+                journal.append("ended", place=self._place, outputs=outputs, moved=self._run.transferred)
                 return raws
             except _Spent:
                 past, goes_on = made, False
