@@ -4,6 +4,7 @@ Killed, it goes on where it was when it is started again with the same --name an
 """
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -33,6 +34,7 @@ def options() -> argparse.Namespace:
     add = parser.add_argument
     add("--size", choices=SIZES, default="coarse", help="how finely it is meshed; small and large are the paper's")
     add("--steps", type=int, default=3, help="of the crack, unless it breaks through before (%(default)s)")
+    add("--length", type=float, default=math.inf, help="mm of the crack along the bore, at which no step follows")
     add("--volume-mesher", choices=("tetgen", "gmsh"), default="tetgen", help="which one (%(default)s)")
     add("--solver", choices=SOLVERS, default="calculix", help="of heat and stress in the solid (%(default)s)")
     add("--pressure", type=float, help="MPa; with it no gas flows: a constant pressure, no temperatures")
@@ -95,7 +97,7 @@ def main() -> int:
     wanted = options()
     end_by_signals()
     wanted.output.mkdir(parents=True, exist_ok=True)
-    case = Case(size=SIZES[wanted.size])
+    case = Case(size=SIZES[wanted.size], greatest_length=wanted.length)
     # As after `. .venv/bin/activate`: pip's gmsh and its python are found on PATH.
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     started = time.monotonic()
@@ -119,7 +121,7 @@ def main() -> int:
             print(note, file=sys.stderr)
         return 1
     print(crack.table(done))
-    through = "broken through" if done[-1].ligament < case.least_ligament else "the wall holds"
+    through = "broken through" if crack.is_through(case, done[-1]) else "the wall holds"
     seconds, megabytes = time.monotonic() - started, (sent + received) / 1e6
     print(f"{through} after {len(done)} steps, {seconds:.0f} s; the workflow itself moved {megabytes:.2f} MB")
     print(f"picture: {wanted.output / 'crack.png'}\nreport:  {report}")

@@ -76,7 +76,7 @@ def services(
 
 
 def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Loads) -> list[Step]:
-    """The crack in `steps` steps, or fewer if it breaks through before."""
+    """The crack in `steps` steps, or fewer if it breaks through before or is as long as it shall be."""
     pipe, size, material = case.pipe, case.size, case.material
     shape = {"inner": pipe.inner, "outer": pipe.outer, "bend": pipe.bend}
     passages = {"angle": pipe.angle, "passages": pipe.passages, "passage_radius": pipe.passage_radius}
@@ -113,9 +113,14 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
         step.depth, step.length, step.ligament, step.added = map(float, extended.measures)
         run.progress("ligament", step.ligament)
         front = step.following = extended.front
-        if step.ligament < case.least_ligament:
+        if is_through(case, step) or step.length >= case.greatest_length:
             break
     return done
+
+
+def is_through(case: Case, step: Step) -> bool:
+    """Whether the crack that a step leads to has broken through the wall."""
+    return step.ligament < case.least_ligament
 
 
 def picture(used: Services, case: Case, done: list[Step]) -> Any:
