@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import fishplate
 
 from . import coupling, crack, mechanics
 from .case import SIZES, Case
-from .sites import Failed, Sites, end_left_over
+from .sites import Failed, Located, Sites, end_left_over
 
 from pipedemo.process import end_by_signals  # noqa: E402  (sites.py told where)
 from pipedemo.server import fishplate_binary  # noqa: E402
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[4]
 PROGRAMS = {"gmsh": "Gmsh", "tetgen": "TetGen", "ccx": "CalculiX"}
 SOLVERS = {"calculix": ("thermal", "mechanical"), "getdp": ("thermal-getdp", "mechanical-getdp")}
 """Services of the solid's solvers: two have the same interface."""
+VOLUME_MESHERS = ("tetgen", "gmsh")
 GAS_PROGRAMS = {name: "OpenFOAM" for name in ("rhoSimpleFoam", "gmshToFoam", "checkMesh")}
 
 
@@ -35,7 +37,7 @@ def options() -> argparse.Namespace:
     add("--size", choices=SIZES, default="coarse", help="how finely it is meshed; small and large are the paper's")
     add("--steps", type=int, default=3, help="of the crack, unless it breaks through before (%(default)s)")
     add("--length", type=float, default=math.inf, help="mm of the crack along the bore, at which no step follows")
-    add("--volume-mesher", choices=("tetgen", "gmsh"), default="tetgen", help="which one (%(default)s)")
+    add("--volume-mesher", choices=VOLUME_MESHERS, default="tetgen", help="which one (%(default)s)")
     add("--solver", choices=SOLVERS, default="calculix", help="of heat and stress in the solid (%(default)s)")
     add("--pressure", type=float, help="MPa; with it no gas flows: a constant pressure, no temperatures")
     add("--name", default="pipe", help="of the run (%(default)s)")
@@ -70,8 +72,14 @@ def forget(run: Path, sites: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespace) -> list[crack.Step]:
-    """The crack's growth, with a picture of it in the run's report."""
+def solve(
+    run: fishplate.Run,
+    where: Located,
+    case: Case,
+    wanted: argparse.Namespace,
+    begin: Callable[[int], object] = lambda number: None,
+) -> list[crack.Step]:
+    """The crack's growth, with a picture of it in the run's report; `begin` is told the number of each step before it."""
     thermal, mechanical = SOLVERS[wanted.solver]
     used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", mechanical, **where.settings)
     conditions = replace(case.gas, conductivity=case.material.conductivity)
@@ -85,7 +93,7 @@ def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespa
         state = coupling.couple(run, where, surface, solid, state, conditions=conditions, mesh=gas_mesh, thermal=thermal)
         return crack.Load(state.pressure, state.temperature, state)
 
-    done = crack.grow(run, used, case, wanted.steps, loads)
+    done = crack.grow(run, used, case, wanted.steps, loads, begin)
     image = wanted.output / "crack.png"
     crack.picture(used, case, done).save(image)
     last = done[-1]

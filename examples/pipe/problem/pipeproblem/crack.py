@@ -75,8 +75,16 @@ def services(
     return Services(*(run.service(urls[name], **settings) for name in names), meshers)
 
 
-def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Loads) -> list[Step]:
-    """The crack in `steps` steps, or fewer if it breaks through before or is as long as it shall be."""
+def grow(
+    run: fishplate.Run,
+    used: Services,
+    case: Case,
+    steps: int,
+    loads: Loads,
+    begin: Callable[[int], object] = lambda number: None,
+) -> list[Step]:
+    """The crack in `steps` steps, or fewer if it breaks through before or is as long as it shall be. `begin` is told the
+    number of each before it."""
     pipe, size, material = case.pipe, case.size, case.material
     shape = {"inner": pipe.inner, "outer": pipe.outer, "bend": pipe.bend}
     passages = {"angle": pipe.angle, "passages": pipe.passages, "passage_radius": pipe.passage_radius}
@@ -84,7 +92,8 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
     front = case.first_front()
     held = dict(zip(("held_x", "held_y", "held_z"), case.held, strict=True))
     done = []
-    for _ in range(steps):
+    for number in range(1, steps + 1):
+        begin(number)
         meshed = used.meshing_loop.by_reference("surface", "volume")(
             **used.meshers, front=front, **shape, **passages, **finest
         )
