@@ -95,7 +95,7 @@ def solve(
 
     done = crack.grow(run, used, case, wanted.steps, loads, begin)
     image = wanted.output / "crack.png"
-    crack.picture(used, case, done).save(image)
+    crack.picture(used, case, done).picture.save(image)
     last = done[-1]
     run.picture(image, f"after {len(done)} steps: {last.depth:.1f} mm deep, {last.ligament:.1f} mm of the wall left")
     return done

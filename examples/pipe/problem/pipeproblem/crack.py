@@ -133,7 +133,7 @@ def is_through(case: Case, step: Step) -> bool:
 
 
 def picture(used: Services, case: Case, done: list[Step]) -> Any:
-    """The picture of the crack's growth, PNG; the meshes stay where they are."""
+    """The crack's growth as `picture` (PNG), the last step's stresses as `solid` (VTU); both stay where they are."""
     numbered = [
         np.column_stack([np.full(len(step.intensities), k), step.intensities]) for k, step in enumerate(done, 1)
     ]
@@ -144,7 +144,7 @@ def picture(used: Services, case: Case, done: list[Step]) -> Any:
         history=np.vstack(numbered),
         front=last.following,
         mouth=case.pipe.bend - case.pipe.inner,
-    ).picture
+    )
 
 
 def table(done: list[Step]) -> str:

@@ -38,7 +38,7 @@ def grow(sites, folder, mesher, steps):
     with fishplate.Run("crack", folder, progress=False) as run:
         used = crack.services(run, sites.urls, f"volume-mesher-{mesher}", **sites.settings)
         done = crack.grow(run, used, CASE, steps, loads)
-        image = crack.picture(used, CASE, done).bytes()
+        image = crack.picture(used, CASE, done).picture.bytes()
         return done, image, sum(run.transferred)
 
 
