@@ -262,6 +262,17 @@ def test_a_server_has_so_many_jobs_at_once(tally: Hosted, starts: Starts, tmp_pa
             spans = [(attempt.used["started"], attempt.used["ended"]) for attempt in attempts if attempt.used]
             assert len(spans) == len(places)
             assert max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) == count
+        # The server's two are for all its services, also for those that were told more.
+        more, sort = run.service(tally.urls["tally"], at_once=3), run.service(tally.urls["sort"])
+        steps = [more.spawn(starts=starts.path, tag="wide", x=n, pause=0.2) for n in range(4)]
+        steps += [alone.spawn(starts=starts.path, tag="alone", x=1, pause=0.2), sort.spawn(text=b"b\na\n")]
+        for step in steps:
+            step.result
+        run.report()
+        attempts = [run._journal.contents.attempts[step.place][0] for step in steps]
+        spans = [(attempt.used["started"], attempt.used["ended"]) for attempt in attempts if attempt.used]
+        assert len(spans) == len(steps)
+        assert max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) == 2
         with pytest.raises(ValueError, match="at least 1, not 0"):
             run.service(tally.urls["tally"], at_once=0)
     with pytest.raises(ValueError, match="at least 1, not 0"):

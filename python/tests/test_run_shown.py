@@ -13,7 +13,7 @@ from pathlib import Path
 import nbclient
 import nbformat
 import pytest
-from runs import Starts
+from runs import Starts, contents, script
 from server import Hosted
 
 import fishplate
@@ -56,6 +56,23 @@ def test_a_notebook_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_p
     done = nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     (output,) = done.cells[0].outputs
     assert output["data"]["text/plain"].startswith("noted: 1 step done | ")
+
+
+def test_bytes_of_a_killed_process_are_told(tally: Hosted, tmp_path: Path) -> None:
+    code = (
+        "import fishplate, os, sys\n"
+        "run = fishplate.Run('moved', sys.argv[1])\n"
+        "run.service(sys.argv[2])(text=b'b\\n' * 100_000)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    assert script(code, tmp_path / "run", tally.urls["sort"]).wait() == -9
+    (killed,) = contents(tmp_path / "run").processes
+    assert 200_000 < killed["sent"] < 400_000 and killed["received"] > 0
+    with fishplate.Run("moved", tmp_path / "run") as run:
+        told = f"{fishplate._progress.human(killed['sent'])} sent, {fishplate._progress.human(killed['received'])} received"
+        assert f"Through the workflow's own process, up to the last step that ended where it was killed: {told}." in (
+            run.report().read_text()
+        )
 
 
 def test_a_report_needs_nothing_else(tally: Hosted, second: Hosted, starts: Starts, tmp_path: Path) -> None:

@@ -126,6 +126,44 @@ def test_code_that_changed_is_named(tally: Hosted, starts: Starts, tmp_path: Pat
     assert starts() == {"one": 1, "two": 1}
 
 
+def test_what_a_changed_workflow_leaves_out_is_named(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def work(count: int, tail: bool = True, failure: type[BaseException] | None = None, measure: float = 0.5) -> None:
+        with fishplate.Run("shorter", tmp_path / "run") as run:
+            service = run.service(tally.urls["tally"])
+            run.value(lambda: service(starts=starts.path, tag="in", x=0).next)
+            run.map(lambda n: service(starts=starts.path, tag=f"m{n}", x=n), range(count))
+            for n in range(count):
+                service(starts=starts.path, tag=str(n), x=n)
+                run.progress("change", measure**n)
+            if failure is not None:
+                raise failure
+            if tail:
+                run.now()
+
+    work(3)
+    told = r"has ended without step 2\[2\]/1, which was tally\(.*tag=m2, x=2\) at test_runs.py:\d+, and without 2 steps more\. The"
+    with pytest.raises(errors.JournalMismatch, match=told):
+        work(2, tail=False)
+    with pytest.raises(errors.JournalMismatch, match=r"has ended without step 6, which was value of time\. The workflow was"):
+        work(3, tail=False)
+    # Who looks only, has not come so far, or was stopped, has left out nothing.
+    fishplate.Run("shorter", tmp_path / "run").close()
+    for kind in (ZeroDivisionError, KeyboardInterrupt):
+        with pytest.raises(kind):
+            work(3, failure=kind)
+    run = fishplate.Run("shorter", tmp_path / "run")
+    with pytest.raises(errors.JournalMismatch, match=r"step 1 .*; now it is value of Random\.random"):
+        try:
+            run.random()
+        finally:
+            run.close()
+    with pytest.raises(errors.JournalMismatch, match=r"measure change\.2 of run shorter was 0\.5; now it is 0\.25"):
+        work(3, measure=0.25)
+    work(3, measure=0.5 * (1 + 1e-12))
+    work(3)
+    assert set(starts().values()) == {1}
+
+
 def test_a_failed_step_says_where_and_is_tried_again(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
     def work(x: int, **options: Any) -> int:
         with fishplate.Run("fails", tmp_path / "run") as run:

@@ -209,6 +209,7 @@ mod tests {
             data_type: data_type.to_owned(),
             source: OutputSource::Path(name.to_owned()),
             required: true,
+            non_empty: false,
             format: None,
             media_type: String::new(),
         }

@@ -202,6 +202,9 @@ pub struct OutputRule {
     pub source: OutputSource,
     /// The job fails if it is not there.
     pub required: bool,
+    /// The job fails if a file of it has 0 bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub non_empty: bool,
     /// How an array stands in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import Task
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,11 @@ class Branch:
         failures = self.unsettled()
         for step, error in failures:
             step._note_taken(error)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether that is open of a failure."""
+        return bool(self._raised)
 
     def unsettled(self) -> list[tuple[Step, Exception]]:
         """The failures of which that was open; they are no more this branch's."""
@@ -122,11 +127,26 @@ class Branches:
 
     def __init__(self) -> None:
         self._root = Branch()
+        # Places of calls and of what is kept, that the workflow has come to.
+        self._reached: set[str] = set()
         self._current: ContextVar[Branch | None] = ContextVar("branch", default=None)
 
     @property
     def current(self) -> Branch:
         return self._current.get() or self._root
+
+    def take(self) -> str:
+        """The next place of the current branch, which is reached."""
+        place = self.current.take()
+        self._reached.add(place)
+        return place
+
+    def unreached(self, journalled: Iterable[str]) -> list[str]:
+        """Those of the journalled places to which a workflow that has ended well did not come. None if it came nowhere (it only
+        looked at the run), or ended with a failure that it did not go on from."""
+        if not self._reached or self._root.is_unsettled:
+            return []
+        return [place for place in journalled if place not in self._reached]
 
     @contextmanager
     def entered(self, branch: Branch) -> Iterator[None]:

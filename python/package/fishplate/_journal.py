@@ -70,6 +70,11 @@ class Attempt:
         """What came of it is replayed, without its server."""
         return self.outputs is not None or (self.fault is not None and not self.reopened)
 
+    @property
+    def counts(self) -> bool:
+        """The same workflow comes here again: what failed it mends, what was cancelled it may do without."""
+        return self.outputs is not None or self.is_open or (self.taken and not self.reopened)
+
 
 @dataclass
 class Measure:
@@ -110,6 +115,17 @@ class Contents:
         attempts = self.attempts.get(place)
         return attempts[-1] if attempts else None
 
+    def places(self) -> list[str]:
+        """Where the same workflow comes again, in the order in which it came there first. What was called to make a value is
+        not called again."""
+        begun = {place: value["at"] for place, value in self.values.items()}
+        begun |= {place: attempts[0].begun for place, attempts in self.attempts.items() if attempts[-1].counts}
+        return sorted((place for place in begun if not self._is_within_a_value(place)), key=begun.__getitem__)
+
+    def _is_within_a_value(self, place: str) -> bool:
+        outer = branch_of(place)
+        return bool(outer) and (outer in self.values or self._is_within_a_value(outer))
+
     def _run(self, _: str, record: dict[str, Any]) -> None:
         self.name, self.id = record["name"], record["id"]
 
@@ -137,6 +153,8 @@ class Contents:
 
     def _ended(self, place: str, record: dict[str, Any]) -> None:
         self._changed(place, outputs=record["outputs"], ended=record["at"], cancelled=False)
+        # A process that is killed tells no more. Journals of before have it at their end only.
+        self.processes[-1] |= zip(("sent", "received"), record.get("moved", ()))
 
     def _failed(self, place: str, record: dict[str, Any]) -> None:
         asked = record.get("asked", True)

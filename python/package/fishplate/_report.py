@@ -166,6 +166,9 @@ def page(directory: Path, contents: Contents) -> str:
     what = (f"{counted(len(contents.attempts), 'step')}, {counted(len(attempts), 'call')}, {_seconds(ended - begun)} from "
             f"{_moment(begun)} to {_moment(ended)}; the workflow was started {counted(len(contents.processes), 'time')}")
     sent, received = (sum(process.get(way, 0) for process in contents.processes) for way in ("sent", "received"))
+    # The last one goes on, or has told all.
+    is_killed = any("at" not in process for process in contents.processes[:-1])
+    killed = ", up to the last step that ended where it was killed" if is_killed else ""
     parts = [
         f"<h1>{escape(contents.name)}</h1><p class='what'>{escape(what)}</p>",
         "<h2>Who worked when</h2>",
@@ -174,7 +177,7 @@ def page(directory: Path, contents: Contents) -> str:
         _components(attempts),
         "<h2>Data, from component to component</h2>",
         _edges(contents),
-        f"<p>Through the workflow's own process: {human(sent)} sent, {human(received)} received.</p>",
+        f"<p>Through the workflow's own process{killed}: {human(sent)} sent, {human(received)} received.</p>",
     ]
     if contents.measures:
         parts += ["<h2>Convergence</h2>", _curves(contents)]

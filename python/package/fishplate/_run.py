@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
+import math
 import os
 import random
 import shutil
@@ -35,10 +36,11 @@ from ._job import FINAL
 from ._journal import Attempt, Journal
 from ._move import _put
 from ._picture import Picture
+from ._progress import counted
 from ._run_service import AsyncRunService, RunService
 from ._service import BaseService, Settings, _Options
 from ._slots import Slots
-from ._step import UNANSWERED, Step
+from ._step import CHANGED, UNANSWERED, Step
 from .errors import Error, Fault, JournalMismatch, RunCancelled, RunClosed, Timeout, Unreachable
 
 T = TypeVar("T")
@@ -55,6 +57,10 @@ KILL = 4.0
 
 PATIENCE = 3600.0
 """Seconds for which a server that is away is waited for."""
+
+SAME = 1e-6
+"""By how much, of its largest value, a measure may differ when it is computed again: on another machine sums differ in their
+last bits."""
 
 NAME = 100
 """Characters of a run's name."""
@@ -102,7 +108,8 @@ class Run:
         self._digests: dict[str, str] = {}
         # Of each URL. Settings may hold a password, so the journal has none.
         self._endpoints: dict[str, Endpoint] = {}
-        self._places: dict[str, Slots] = {}
+        # Of a server or a service, and how many.
+        self._places: dict[tuple[str, int], Slots] = {}
         self._defaults = (at_once, retries, reuse)
         self._lock = threading.RLock()
         self._cancelled = False
@@ -126,7 +133,8 @@ class Run:
         interface the first answers that is there, and a call that failed is tried again at the next. Nothing is asked
         before the first call. A `Service` is reached with its own settings, where none are given here.
 
-        `at_once`: jobs of this service that each of its servers has at once. `retries`, `reuse` as for the run.
+        `at_once`: jobs of this service that each of its servers has at once, among the run's `at_once` there.
+        `retries`, `reuse` as for the run.
         """
         return RunService(self, self._given(url, settings), _Options(), self._told(at_once, retries, reuse))
 
@@ -219,7 +227,7 @@ class Run:
     def _once(self, kind: str, name: str, make: Callable[[], Any], seen: dict[str, Any] | None = None) -> Any:
         """What is made at a place for the first time, of what was `seen`."""
         self._check()
-        place = self._branches.current.take()
+        place = self._branches.take()
         contents = self._journal.contents
         past, called = contents.values.get(place), contents.last(place)
         if called is not None or (past is not None and past["name"] != name):
@@ -291,13 +299,20 @@ class Run:
     # --- what is told ---
 
     def progress(self, name: str, value: float) -> None:
-        """A measure of convergence, such as `run.progress("residual", r)`: shown, and drawn in the report."""
+        """A measure of convergence, such as `run.progress("residual", r)`: shown, and drawn in the report. Resumed, it is the
+        same again, or a `JournalMismatch`."""
         if "/" in name:
             raise ValueError(f"a measure's name has no /: {name!r}")
         self._check_open()
         place = self._branches.current.numbered(name, "measure")
-        if place not in self._journal.contents.measures:
-            self._journal.append("progress", place=place, name=name, value=float(value))
+        measures, value = self._journal.contents.measures, float(value)
+        past = measures.get(place)
+        if past is None:
+            self._journal.append("progress", place=place, name=name, value=value)
+        elif str(past.value) != str(value) and not math.isclose(
+            past.value, value, abs_tol=SAME * max(abs(one.value) for one in measures.values() if one.name == name)
+        ):
+            raise JournalMismatch(f"measure {place} of run {self.name} was {past.value:g}; now it is {value:g}. {CHANGED}")
 
     def picture(self, path: str | os.PathLike[str], caption: str = "") -> None:
         """An image (PNG, JPEG, SVG) for the report; it is copied."""
@@ -397,7 +412,11 @@ class Run:
             return None, str(error)
 
     def close(self, failure: BaseException | None = None) -> None:
-        """Lets go of the run; it can be resumed. Calls with which it `failure` ended are made anew then."""
+        """Lets go of the run; it can be resumed. Calls with which it `failure` ended are made anew then.
+
+        # Errors
+        `JournalMismatch` if the workflow ended well and did not come to all that the journal has.
+        """
         if self._journal.is_closed:
             return  # By us, or by a fork, whose run it is not.
         with self._lock:
@@ -410,6 +429,20 @@ class Run:
             self._note_moved()
             self._journal.close()
             atexit.unregister(self._at_exit)
+        # In a `finally` the failure may be on its way.
+        if failure is None and sys.exception() is None and not self._cancelled:
+            self._check_reached()
+
+    def _check_reached(self) -> None:
+        contents = self._journal.contents
+        missed = self._branches.unreached(contents.places())
+        if missed:
+            last = contents.last(missed[0])
+            was = f"{_stored.shown(last.call, last.inputs)} at {last.where}" if last else contents.values[missed[0]]["name"]
+            more = f", and without {counted(len(missed) - 1, 'step')} more" if len(missed) > 1 else ""
+            raise JournalMismatch(
+                f"run {self.name} has ended without step {missed[0]}, which was {was}{more}. {CHANGED}"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -441,13 +474,13 @@ class Run:
         if self._cancelled:
             raise RunCancelled(f"run {self.name} was cancelled")
 
-    def _slots(self, endpoint: Endpoint, at_once: int | None) -> Slots:
-        """Those of a server, or of a service of it that was told how many."""
-        name = endpoint.server if at_once is None else endpoint.url
+    def _slots(self, endpoint: Endpoint, at_once: int | None) -> list[Slots]:
+        """Of which a job has one each, in this order: those of a service that was told how many, and its server's."""
+        told = [] if at_once is None else [(endpoint.url, at_once)]
         with self._lock:
-            if name not in self._places:
-                self._places[name] = Slots(at_once or self._defaults[0])
-            return self._places[name]
+            return [
+                self._places.setdefault(place, Slots(place[1])) for place in (*told, (endpoint.server, self._defaults[0]))
+            ]
 
 
 def _listed(seen: dict[str, Any] | None) -> str:

@@ -25,6 +25,7 @@ from .errors import ArgumentError, ConnectionLost, Error, Fault, JournalMismatch
 if TYPE_CHECKING:
     from ._endpoint import Endpoint
     from ._run_service import BaseRunService
+    from ._slots import Slot, Slots
 
 RETRIED = errors.ReceiverFault
 """Faults after which the same call may do better."""
@@ -51,6 +52,13 @@ SENT_AGAIN = 16 << 10
 LOG = 4 << 10
 """Characters of a failed program's output that are kept."""
 
+CHANGED = (
+    "The workflow was changed under the run, or does not do the same each time: take what changes by itself from "
+    "run.value(...), run.now() or run.random(), and begin a changed workflow as another run; with reuse=True that takes "
+    "over what is the same"
+)
+"""What a `JournalMismatch` says to do."""
+
 HERE = f"{Path(__file__).parent}{os.sep}"
 
 
@@ -69,7 +77,7 @@ class Step:
         self._run = service._run
         self._operation = operation
         self._arguments = arguments
-        self._place = self._run._branches.current.take()
+        self._place = self._run._branches.take()
         self._where = _caller()
         self._future: Future[Result] = Future()
         self._attempt: Attempt | None = None
@@ -216,9 +224,7 @@ class Step:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(begun))
         return JournalMismatch(
             f"step {self._place} of run {self._run.name} was {was} at {where + ', ' if where else ''}{at}; now it is "
-            f"{now} at {self._where}. The workflow was changed under the run, or does not do "
-            "the same each time: take what changes by itself from run.value(...), run.now() or run.random(), and "
-            "begin a changed workflow as another run; with reuse=True that takes over what is the same"
+            f"{now} at {self._where}. {CHANGED}"
         )
 
     def _answered(
@@ -240,7 +246,7 @@ class Step:
                 for name, label, raw in raws:
                     outputs.append([name, label, (yield from _stored.stored(raw, journal.files))])
                 self._run._check()
-                journal.append("ended", place=self._place, outputs=outputs)
+                journal.append("ended", place=self._place, outputs=outputs, moved=self._run.transferred)
                 return raws
             except _Spent:
                 past, goes_on = made, False
@@ -276,10 +282,12 @@ class Step:
     def _slotted(
         self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given, is_known: bool
     ) -> Flow[Given]:
-        slots = self._run._slots(endpoint, self._service._at_once)
-        slot = slots.ask()
+        held: list[tuple[Slots, Slot]] = []
         try:
-            yield slot
+            # All in the same order, so that nobody waits for who waits for him.
+            for slots in self._run._slots(endpoint, self._service._at_once):
+                held.append((slots, slots.ask()))
+                yield held[-1][1]
             with self._run._lock:
                 self._run._check()
                 if not is_known:
@@ -287,7 +295,8 @@ class Step:
                     self._run._journal.append("begun", place=self._place, attempt=made.number, **parts)
             return (yield from self._attempted(made, endpoint, described, prepared, is_known))
         finally:
-            slots.give_back(slot)
+            for slots, slot in held:
+                slots.give_back(slot)
 
     def _attempted(
         self, made: Attempt, endpoint: Endpoint, described: _native.Operation, prepared: Given, is_known: bool

@@ -74,8 +74,8 @@ class RunClosed(Error):
 
 
 class JournalMismatch(Error):
-    """The workflow called something else than the journal has at this place: it was changed under the run, or does not
-    do the same each time."""
+    """The workflow called something else than the journal has at this place, or ended without it: it was changed under the
+    run, or does not do the same each time."""
 
 
 class JournalDamaged(Error):

@@ -22,6 +22,7 @@ fn start(at: &Path, script: &str, change: impl FnOnce(&mut Plan)) -> Child {
         data_type: "string".to_owned(),
         source: OutputSource::Path("y".to_owned()),
         required: true,
+        non_empty: false,
         format: None,
         media_type: String::new(),
     });

@@ -96,6 +96,7 @@ pub fn plan(
         data_type: output.data_type.name().into_owned(),
         source: OutputSource::Path(format!("{OUTPUTS}/{}", output.name)),
         required: !output.optional,
+        non_empty: false,
         // It tells the shape.
         format: output.data_type.as_array().map(|_| Format::Npy),
         media_type: output.media_type.clone(),

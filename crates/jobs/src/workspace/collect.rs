@@ -151,8 +151,11 @@ fn content(
     let unreadable = |error: io::Error| format!("{path} can't be read: {error}");
     let data_type = DataType::from_name(&rule.data_type)
         .ok_or_else(|| format!("{} is no data type", rule.data_type))?;
+    let len = file.metadata().map_err(unreadable)?.len();
+    if rule.non_empty && len == 0 {
+        return Err(format!("the program wrote nothing into {path}"));
+    }
     if data_type.is_binary() {
-        let len = file.metadata().map_err(unreadable)?.len();
         return Ok(OutputContent::File { path: path.to_owned(), len });
     }
     if let DataType::Array(array) = &data_type {

@@ -30,7 +30,15 @@ fn success() -> ProgramExit {
 
 fn rule(data_type: &str, source: OutputSource) -> OutputRule {
     let (name, data_type) = ("y".to_owned(), data_type.to_owned());
-    OutputRule { name, data_type, source, required: true, format: None, media_type: String::new() }
+    OutputRule {
+        name,
+        data_type,
+        source,
+        required: true,
+        non_empty: false,
+        format: None,
+        media_type: String::new(),
+    }
 }
 
 fn path(path: &str) -> OutputSource {
@@ -185,6 +193,30 @@ fn numbers_are_trimmed_and_checked_and_strings_are_kept() {
     }
     fs::write(&file, [b'a', 0xff]).unwrap();
     assert!(problem(&directory, rule("string", path("y"))).contains("UTF-8"));
+}
+
+#[test]
+fn an_output_that_has_to_hold_something_and_does_not_is_told() {
+    let directory = place();
+    let root = work(directory.path());
+    fs::write(root.join("a.vtu"), "full").unwrap();
+    fs::write(root.join("b.vtu"), "").unwrap();
+    let non_empty = |data_type: &str, source| OutputRule {
+        non_empty: true,
+        required: false,
+        ..rule(data_type, source)
+    };
+    let empty = "the program wrote nothing into b.vtu";
+    for data_type in ["raw", "xml", "string", "double[]"] {
+        assert_eq!(problem(&directory, non_empty(data_type, path("b.vtu"))), empty);
+    }
+    let glob = || OutputSource::Glob("*.vtu".to_owned());
+    let collected = collect_one(&directory, non_empty("raw", glob()));
+    assert_eq!(collected.problem.unwrap().1, empty);
+    assert_eq!(collect_one(&directory, rule("raw", glob())).problem, None);
+    for fine in ["a.vtu", "absent"] {
+        assert_eq!(collect_one(&directory, non_empty("raw", path(fine))).problem, None);
+    }
 }
 
 #[test]

@@ -7,7 +7,15 @@ use crate::bed::Bed;
 
 fn rule(name: &str, data_type: &str, source: OutputSource) -> OutputRule {
     let (name, data_type) = (name.to_owned(), data_type.to_owned());
-    OutputRule { name, data_type, source, required: true, format: None, media_type: String::new() }
+    OutputRule {
+        name,
+        data_type,
+        source,
+        required: true,
+        non_empty: false,
+        format: None,
+        media_type: String::new(),
+    }
 }
 
 async fn collected(script: &str, outputs: Vec<OutputRule>, patterns: &[&str]) -> Collected {

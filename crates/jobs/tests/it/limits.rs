@@ -82,6 +82,7 @@ async fn value_size_of_an_output_that_is_no_file() {
             data_type: "string".to_owned(),
             source: OutputSource::Path("result".to_owned()),
             required: true,
+            non_empty: false,
             format: None,
             media_type: String::new(),
         }];

@@ -117,6 +117,8 @@ pub struct Output {
     pub references: Vec<String>,
     /// How an array stands in its file.
     pub format: Format,
+    /// A file of 0 bytes means failure.
+    pub non_empty: bool,
 }
 
 /// A container to run a program in.

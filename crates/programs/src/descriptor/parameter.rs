@@ -130,6 +130,7 @@ pub(super) fn slot_output(
     let mut parameter = Parameter::new(&slot.name, slot.data_type.clone());
     let mut path = slot.name.clone();
     let mut format = Format::default();
+    let mut non_empty = false;
     if let Some(input) = input {
         parameter.help.clone_from(&input.parameter.help);
         parameter.unit.clone_from(&input.parameter.unit);
@@ -163,9 +164,11 @@ pub(super) fn slot_output(
             }
         }
         format = self::format(&slot.data_type, format, &mut table, report);
+        non_empty = self::non_empty(&slot.data_type, &mut table, report);
         table.finish(report);
     }
-    Output { parameter, source: OutputSource::Path(path), references: Vec::new(), format }
+    let (source, references) = (OutputSource::Path(path), Vec::new());
+    Output { parameter, source, references, format, non_empty }
 }
 
 /// An output that the program names itself.
@@ -222,9 +225,25 @@ pub(super) fn found_output(
         }
     };
     let format = format_if_known(data_type.as_ref(), &mut table, report);
+    let non_empty = non_empty(&parameter.data_type, &mut table, report);
     table.finish(report);
     let references = references.unwrap_or_default();
-    Some(Output { parameter, source: source?, references, format })
+    Some(Output { parameter, source: source?, references, format, non_empty })
+}
+
+/// Whether the output's file has to hold something.
+fn non_empty(
+    data_type: &DataType,
+    table: &mut Table<'_>,
+    report: &mut DiagnosticReport<'_>,
+) -> bool {
+    let Some((value, span)) = table.boolean("non_empty", report) else { return false };
+    if *data_type == DataType::Dir {
+        report
+            .error(span, "`non_empty` is for files, not `dir`")
+            .hint("collect a file of the directory as an output of its own: `path = \"case/log\"`");
+    }
+    value
 }
 
 /// The inputs whose values stand in an output's name.

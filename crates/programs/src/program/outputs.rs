@@ -34,6 +34,7 @@ pub(super) fn rules(
             data_type: output.parameter.data_type.name().into_owned(),
             source,
             required: !output.parameter.optional,
+            non_empty: output.non_empty,
             format: output.parameter.data_type.as_array().map(|_| output.format),
             media_type: output.parameter.media_type.clone(),
         });

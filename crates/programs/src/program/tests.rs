@@ -86,11 +86,26 @@ fn the_papers_call_becomes_its_command_line() {
         data_type: "int".to_owned(),
         source: OutputSource::Path("result".to_owned()),
         required: true,
+        non_empty: false,
         format: None,
         media_type: String::new(),
     };
     assert_eq!(plan.outputs, [rule]);
     assert!(plan.base_environment.unwrap().starts_with(service.directory.path()));
+}
+
+#[test]
+fn outputs_that_have_to_hold_something_are_in_the_plan() {
+    let service = fixture(
+        "command = './p > [out file printed:raw]'\n[output.printed]\nnon_empty = true\n\
+         [output.mesh]\ntype = 'raw'\npath = 'a.vtu'\nnon_empty = true\n\
+         [output.notes]\ntype = 'raw'\npath = 'b.txt'\n",
+    );
+    let plan = service.plan(&texts(&[])).unwrap();
+    let told = |rule: &OutputRule| (rule.name.clone(), rule.non_empty);
+    let expected = [("printed", true), ("mesh", true), ("notes", false)];
+    let expected = expected.map(|(name, non_empty)| (name.to_owned(), non_empty));
+    assert_eq!(plan.outputs.iter().map(told).collect::<Vec<_>>(), expected);
 }
 
 #[test]

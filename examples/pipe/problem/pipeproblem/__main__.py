@@ -4,10 +4,12 @@ Killed, it goes on where it was when it is started again with the same --name an
 """
 
 import argparse
+import math
 import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import fishplate
 
 from . import coupling, crack, mechanics
 from .case import SIZES, Case
-from .sites import Failed, Sites, end_left_over
+from .sites import Failed, Located, Sites, end_left_over
 
 from pipedemo.process import end_by_signals  # noqa: E402  (sites.py told where)
 from pipedemo.server import fishplate_binary  # noqa: E402
@@ -24,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[4]
 PROGRAMS = {"gmsh": "Gmsh", "tetgen": "TetGen", "ccx": "CalculiX"}
 SOLVERS = {"calculix": ("thermal", "mechanical"), "getdp": ("thermal-getdp", "mechanical-getdp")}
 """Services of the solid's solvers: two have the same interface."""
+VOLUME_MESHERS = ("tetgen", "gmsh")
 GAS_PROGRAMS = {name: "OpenFOAM" for name in ("rhoSimpleFoam", "gmshToFoam", "checkMesh")}
 
 
@@ -33,7 +36,8 @@ def options() -> argparse.Namespace:
     add = parser.add_argument
     add("--size", choices=SIZES, default="coarse", help="how finely it is meshed; small and large are the paper's")
     add("--steps", type=int, default=3, help="of the crack, unless it breaks through before (%(default)s)")
-    add("--volume-mesher", choices=("tetgen", "gmsh"), default="tetgen", help="which one (%(default)s)")
+    add("--length", type=float, default=math.inf, help="mm of the crack along the bore, at which no step follows")
+    add("--volume-mesher", choices=VOLUME_MESHERS, default="tetgen", help="which one (%(default)s)")
     add("--solver", choices=SOLVERS, default="calculix", help="of heat and stress in the solid (%(default)s)")
     add("--pressure", type=float, help="MPa; with it no gas flows: a constant pressure, no temperatures")
     add("--name", default="pipe", help="of the run (%(default)s)")
@@ -68,8 +72,14 @@ def forget(run: Path, sites: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespace) -> list[crack.Step]:
-    """The crack's growth, with a picture of it in the run's report."""
+def solve(
+    run: fishplate.Run,
+    where: Located,
+    case: Case,
+    wanted: argparse.Namespace,
+    begin: Callable[[int], object] = lambda number: None,
+) -> list[crack.Step]:
+    """The crack's growth, with a picture of it in the run's report; `begin` is told the number of each step before it."""
     thermal, mechanical = SOLVERS[wanted.solver]
     used = crack.services(run, where.urls, f"volume-mesher-{wanted.volume_mesher}", mechanical, **where.settings)
     conditions = replace(case.gas, conductivity=case.material.conductivity)
@@ -83,9 +93,9 @@ def solve(run: fishplate.Run, where: Sites, case: Case, wanted: argparse.Namespa
         state = coupling.couple(run, where, surface, solid, state, conditions=conditions, mesh=gas_mesh, thermal=thermal)
         return crack.Load(state.pressure, state.temperature, state)
 
-    done = crack.grow(run, used, case, wanted.steps, loads)
+    done = crack.grow(run, used, case, wanted.steps, loads, begin)
     image = wanted.output / "crack.png"
-    crack.picture(used, case, done).save(image)
+    crack.picture(used, case, done).picture.save(image)
     last = done[-1]
     run.picture(image, f"after {len(done)} steps: {last.depth:.1f} mm deep, {last.ligament:.1f} mm of the wall left")
     return done
@@ -95,7 +105,7 @@ def main() -> int:
     wanted = options()
     end_by_signals()
     wanted.output.mkdir(parents=True, exist_ok=True)
-    case = Case(size=SIZES[wanted.size])
+    case = Case(size=SIZES[wanted.size], greatest_length=wanted.length)
     # As after `. .venv/bin/activate`: pip's gmsh and its python are found on PATH.
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     started = time.monotonic()
@@ -119,7 +129,7 @@ def main() -> int:
             print(note, file=sys.stderr)
         return 1
     print(crack.table(done))
-    through = "broken through" if done[-1].ligament < case.least_ligament else "the wall holds"
+    through = "broken through" if crack.is_through(case, done[-1]) else "the wall holds"
     seconds, megabytes = time.monotonic() - started, (sent + received) / 1e6
     print(f"{through} after {len(done)} steps, {seconds:.0f} s; the workflow itself moved {megabytes:.2f} MB")
     print(f"picture: {wanted.output / 'crack.png'}\nreport:  {report}")

@@ -1,5 +1,6 @@
 """What is solved: the pipe, its crack, its material, and how finely it is meshed. mm, N, MPa, K."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,6 +81,9 @@ class Case:
     """CalculiX's equation solver; stress intensities by the iterative ones are up to 3 % off."""
     least_ligament: float = 2.0
     """With so little of the wall left, mm, the crack has broken through."""
+
+    greatest_length: float = math.inf
+    """So long along the bore, mm, it is grown no more."""
 
     @property
     def held(self) -> tuple[float, float, float]:

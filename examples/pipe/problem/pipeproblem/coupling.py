@@ -8,7 +8,7 @@ from typing import Any
 
 import fishplate
 
-from .sites import Sites
+from .sites import Located
 
 MEASURE = "change of the bore's temperature, K"
 Y_PLUS = "y+ of the wall, mean"
@@ -108,7 +108,7 @@ def services(run: fishplate.Run, urls: dict[str, str], thermal: str, **settings:
 
 def couple(
     run: fishplate.Run,
-    sites: Sites,
+    sites: Located,
     surface: Any,
     solid_mesh: Any,
     state: Coupled | None = None,

@@ -75,8 +75,16 @@ def services(
     return Services(*(run.service(urls[name], **settings) for name in names), meshers)
 
 
-def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Loads) -> list[Step]:
-    """The crack in `steps` steps, or fewer if it breaks through before."""
+def grow(
+    run: fishplate.Run,
+    used: Services,
+    case: Case,
+    steps: int,
+    loads: Loads,
+    begin: Callable[[int], object] = lambda number: None,
+) -> list[Step]:
+    """The crack in `steps` steps, or fewer if it breaks through before or is as long as it shall be. `begin` is told the
+    number of each before it."""
     pipe, size, material = case.pipe, case.size, case.material
     shape = {"inner": pipe.inner, "outer": pipe.outer, "bend": pipe.bend}
     passages = {"angle": pipe.angle, "passages": pipe.passages, "passage_radius": pipe.passage_radius}
@@ -84,7 +92,8 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
     front = case.first_front()
     held = dict(zip(("held_x", "held_y", "held_z"), case.held, strict=True))
     done = []
-    for _ in range(steps):
+    for number in range(1, steps + 1):
+        begin(number)
         meshed = used.meshing_loop.by_reference("surface", "volume")(
             **used.meshers, front=front, **shape, **passages, **finest
         )
@@ -113,13 +122,18 @@ def grow(run: fishplate.Run, used: Services, case: Case, steps: int, loads: Load
         step.depth, step.length, step.ligament, step.added = map(float, extended.measures)
         run.progress("ligament", step.ligament)
         front = step.following = extended.front
-        if step.ligament < case.least_ligament:
+        if is_through(case, step) or step.length >= case.greatest_length:
             break
     return done
 
 
+def is_through(case: Case, step: Step) -> bool:
+    """Whether the crack that a step leads to has broken through the wall."""
+    return step.ligament < case.least_ligament
+
+
 def picture(used: Services, case: Case, done: list[Step]) -> Any:
-    """The picture of the crack's growth, PNG; the meshes stay where they are."""
+    """The crack's growth as `picture` (PNG), the last step's stresses as `solid` (VTU); both stay where they are."""
     numbered = [
         np.column_stack([np.full(len(step.intensities), k), step.intensities]) for k, step in enumerate(done, 1)
     ]
@@ -130,7 +144,7 @@ def picture(used: Services, case: Case, done: list[Step]) -> Any:
         history=np.vstack(numbered),
         front=last.following,
         mouth=case.pipe.bend - case.pipe.inner,
-    ).picture
+    )
 
 
 def table(done: list[Step]) -> str:

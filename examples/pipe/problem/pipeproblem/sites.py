@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent.parent))
@@ -30,6 +30,18 @@ FIRST_UID = 59_841
 administrator (policy 9.2.2). They have no names."""
 DAYS = "3650"
 """For which certificates are good: longer than anybody goes on with a run."""
+
+
+class Located(Protocol):
+    """What a workflow has to know of the sites."""
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Of all services, by name."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How they are called: `run.service(url, **settings)`."""
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,17 @@ HOT = coupling.Conditions(temperature=1200, outside_coefficient=5000, conductivi
 
 
 @pytest.fixture(scope="module")
-def sites(tmp_path_factory):
+def sites():
     if BINARY is None:
         pytest.fail("no fishplate binary: please build it (cargo build), or name it in FISHPLATE")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    folder = tmp_path_factory.mktemp("sites")
     told = []
-    with Sites(BINARY, folder, environment, told.append, names=("flow-mesh", "flow", "solid")) as found:
-        found.told = told
-        yield found
+    # Others may enter it, unlike pytest's, so that the sites have users of their own if they can.
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        with Sites(BINARY, Path(name), environment, told.append, names=("flow-mesh", "flow", "solid")) as found:
+            found.told = told
+            yield found
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +99,13 @@ def test_gas_and_wall_agree_across_sites(sites, solid, tmp_path, monkeypatch):
 
 
 def test_each_site_is_a_user_of_its_own_or_it_is_said_why_not(sites):
+    read = (sites.folder, BINARY, Path(sys.executable), Path(sys.prefix) / "lib", Path(fishplate.__file__), ROOT)
     users = [os.stat(f"/proc/{server.process.pid}").st_uid for server in sites.servers.values()]
-    if sites.told:
+    if os.geteuid() != 0 or closed_to_others(*read):
         assert sites.told[0].startswith("the sites run as this user: ")
         assert set(users) == {os.geteuid()}
     else:
+        assert sites.told == []
         assert len(set(users)) == len(users) == 3
         assert os.geteuid() not in users
 

@@ -13,7 +13,7 @@ from domain_integral import Solid, extensions, read_pressure, swept
 from fracture_mechanics import check_held, intensities
 from fishplate import errors
 import meshing_loop
-from pipeproblem import mechanics
+from pipeproblem import crack, mechanics
 from pipeproblem.case import Case
 from pipeproblem.validation import penny_rows
 
@@ -311,6 +311,29 @@ def test_a_surface_that_the_mesher_refuses_is_refined(tmp_path, failure):
 def test_what_is_no_refusal_ends_the_loop(tmp_path, failure):
     with pytest.raises(type(failure)):
         mesh_in_a_loop(tmp_path, failure)
+
+
+@pytest.mark.parametrize(
+    ("case", "steps", "done"),
+    [
+        (Case(), 2, 2),
+        (Case(greatest_length=14.0), 9, 2),
+        (Case(greatest_length=14.1), 9, 3),
+        (Case(), 9, 4),
+    ],
+)
+def test_the_crack_grows_for_some_steps_to_a_length_or_through_the_wall(case, steps, done):
+    lengths = iter([(4.0 + n, 10.0 + 2 * n, 10.0 - 2.1 * n, 1.0) for n in range(1, 10)])
+
+    def called(**_):
+        mesh = SimpleNamespace(surface=None, volume=None, mesh=None, passes=1, result=None, intensities=np.ones((5, 6)))
+        return SimpleNamespace(**vars(mesh), front=np.zeros((5, 2)), measures=next(lengths) if "growth" in _ else None)
+
+    called.by_reference = lambda *_: called
+    used = crack.Services(*[called] * 6)
+    run = SimpleNamespace(progress=lambda *_: None)
+    grown = crack.grow(run, used, case, steps, lambda *_: crack.Load(None))
+    assert len(grown) == done and crack.is_through(case, grown[-1]) == (done == 4)
 
 
 def test_k_of_a_penny_crack(tmp_path):

@@ -38,7 +38,7 @@ def grow(sites, folder, mesher, steps):
     with fishplate.Run("crack", folder, progress=False) as run:
         used = crack.services(run, sites.urls, f"volume-mesher-{mesher}", **sites.settings)
         done = crack.grow(run, used, CASE, steps, loads)
-        image = crack.picture(used, CASE, done).bytes()
+        image = crack.picture(used, CASE, done).picture.bytes()
         return done, image, sum(run.transferred)
 
 
@@ -111,6 +111,32 @@ def test_killed_by_force_it_goes_on_and_solves_nothing_twice(tmp_path):
     assert "the wall holds after 1 steps" in done.stdout
     assert jobs() == 1 and (tmp_path / "crack.png").exists()
     assert "was started 2 times" in (tmp_path / "pipe-report.html").read_text()
+
+
+def test_the_whole_workflow_is_a_service(sites):
+    """Its step is told as progress, and its end is that of the jobs that it began at other sites."""
+    service = fishplate.Service(sites.urls["crack"], **sites.settings)
+    grown = service(steps=1, pressure=PRESSURE)
+    assert grown.steps.shape == (1, 6) and grown.front.shape[1] == 2
+    depth, length, ligament, _, _, largest = grown.steps[0]
+    assert depth == pytest.approx(CASE.crack_depth + CASE.growth, abs=0.3) and length > 2 * CASE.crack_half_length
+    assert ligament > CASE.least_ligament and largest > 0
+    assert grown.picture.bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+    def jobs(name):
+        return fishplate.Service(sites.urls[name], **sites.settings).jobs()
+
+    before = {status.id for name in ("meshing-loop", "surface-mesher") for status in jobs(name)}
+    job = service.spawn(steps=3, pressure=PRESSURE, size="large")
+    until = time.monotonic() + PATIENCE
+    while all(status.id in before for status in jobs("surface-mesher")) and time.monotonic() < until:
+        assert not job.status.final
+        time.sleep(0.02)
+    assert job.status.progress == pytest.approx(1 / 3, abs=0.01)
+    job.kill()
+    (loop,) = (status for status in jobs("meshing-loop") if status.id not in before)
+    assert (job.state, loop.state) == ("killed", "killed")
+    assert all(status.final for status in jobs("surface-mesher"))
 
 
 def test_a_program_that_is_missing_is_named(tmp_path):

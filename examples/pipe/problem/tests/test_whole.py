@@ -39,6 +39,8 @@ def grown(sites, tmp_path_factory):
         for name in ("pressure", "temperature"):
             getattr(step.load, name).save(folder / name)
         step.load.coupled.wall.save(folder / "wall.vtu")
+        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
+        crack.picture(used, CASE, [step]).solid.save(folder / "solid.vtu")
     return folder, step
 
 
@@ -56,6 +58,29 @@ def test_the_gas_presses_on_both_sides_of_the_crack(grown):
         assert min(pressed[face] for face in faces) > 0.9e-6 * CASE.gas.pressure
     for surface, pressure in (("SURFACE_2", CASE.gas.outside_pressure), ("SURFACE_6", CASE.gas.passage_pressure)):
         assert np.array([pressed[tuple(face)] for face in mesh.surfaces[surface].tolist()]) == pytest.approx(pressure * 1e-6)
+
+
+def test_the_solid_is_read_by_programs_of_the_field(grown):
+    """Where the gas's fields are, and in SI as they are: what the mechanical solver said in mm and MPa."""
+    folder, _ = grown
+    solid, wall, mesh = meshio.read(folder / "solid.vtu"), meshio.read(folder / "wall.vtu"), calculix.read_mesh(folder / "solid")
+    (cells,) = solid.cells
+    assert cells.type == "tetra10" and len(cells.data) == len(mesh.elements)
+    ends = solid.points[cells.data]
+    between = [(0, 1), (1, 2), (2, 0), (0, 3), (1, 3), (2, 3)]
+    middles = np.stack([(ends[:, one] + ends[:, other]) / 2 for one, other in between], axis=1)
+    far = np.abs(middles - ends[:, 4:]).max(axis=(1, 2))
+    assert np.median(far) < 1e-9, "each node in the middle of its edge, but at the crack's front"
+    assert np.ptp(wall.points, axis=0) == pytest.approx(np.ptp(solid.points, axis=0), rel=0.5)
+    data = solid.point_data
+    for name, width, factor in (("DISP", 3, 1e-3), ("STRESS", 6, 1e6), ("NDTEMP", 1, 1.0)):
+        _, told = calculix.read_results(folder / "result", name, width)
+        found = data[{"DISP": "displacement", "STRESS": "stress", "NDTEMP": "temperature"}[name]]
+        assert found.reshape(told.shape) == pytest.approx(told * factor, rel=1e-6)
+    xx, yy, zz, xy, yz, xz = data["stress"].T
+    tensor = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
+    deviator = tensor - np.trace(tensor, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)
+    assert data["von_mises"] == pytest.approx(np.sqrt(1.5 * (deviator**2).sum(axis=(1, 2))))
 
 
 def test_the_temperatures_reach_the_stress_and_the_stress_intensities(sites, grown, tmp_path):

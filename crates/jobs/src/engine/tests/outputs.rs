@@ -29,6 +29,7 @@ fn rule(name: &str, data_type: &str, source: OutputSource) -> OutputRule {
         data_type: data_type.to_owned(),
         source,
         required: true,
+        non_empty: false,
         format: None,
         media_type: String::new(),
     }

@@ -273,6 +273,15 @@ fn mistakes_about_outputs() {
             "5:8 \"'*'\" an output has a `path` or a `glob`, not both",
         ),
         (
+            "[output.q]\ntype = 'dir'\npath = 'case'\nnon_empty = true",
+            "5:13 \"true\" `non_empty` is for files, not `dir` | collect a file of the directory as \
+             an output of its own: `path = \"case/log\"`",
+        ),
+        (
+            "[output.r]\nnon_empty = '1B'",
+            "3:13 \"'1B'\" `non_empty` is `true` or `false`, not a string | a string",
+        ),
+        (
             "[output.q]\ntype = 'dir'\nglob = 'case*'",
             "4:8 \"'case*'\" a `glob` collects files, and a directory is one | path = \"case\" \
              collects the directory with all that is in it",
