@@ -268,9 +268,13 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
             let mut times: Vec<f64> = provoked.iter().filter_map(|failure| of(failure)).collect();
             crate::statistics::median(&mut times)
         };
-        if let Some(time) = median(|of| of.to_recover) {
-            text += &format!(", back after {} (median)", words::seconds(time));
+        if let Some(time) = median(|of| Some(of.to_detect)) {
+            text += &format!(", noticed after {}", words::seconds(time));
         }
+        if let Some(time) = median(|of| of.to_recover) {
+            text += &format!(", back after {}", words::seconds(time));
+        }
+        text += " (medians)";
     }
     text + "."
 }

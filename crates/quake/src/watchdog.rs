@@ -126,8 +126,8 @@ impl Watchdog {
         self.history.baseline()
     }
 
-    /// Takes notice of what happened, as it happens; what it says itself is known to it.
-    pub fn notice(&mut self, event: &Event) -> Vec<Judgement> {
+    /// Takes notice of what happened, when it is heard of it (`now`); what it says itself is known to it.
+    pub fn notice(&mut self, event: &Event, now: f64) -> Vec<Judgement> {
         let of_server = |process: &str| process == SERVER;
         match (&event.what, self.life) {
             (Happening::Ended { process, code, signal, out_of_memory }, life)
@@ -138,7 +138,7 @@ impl Watchdog {
                 }
                 let cause = ending(*code, *signal, *out_of_memory);
                 let crash = Diagnosis { class: FailureClass::Crash, since: event.at, cause };
-                self.fail(event.at, crash)
+                self.fail(now, crash)
             }
             (Happening::Started { process, .. }, Life::Starts { .. }) if of_server(process) => {
                 self.life = Life::Starts { since: event.at, begun: true };

@@ -22,7 +22,7 @@ pub struct FailureFigures {
     pub cause: String,
     /// The fault or stress that QUAKE itself had put upon the system; none if the failure is the system's own.
     pub provoked_by: Option<String>,
-    /// From then (or the fault) until the watchdog said so.
+    /// Until the watchdog said so: from the fault, if this is the first failure after it; else from when it began.
     pub to_detect: f64,
     /// Until the first right answer.
     pub to_answer: Option<f64>,
@@ -81,7 +81,13 @@ impl Timeline {
                 }
                 Happening::Failure(failure) => {
                     let provoked = all.provoked(failure, fault.as_ref());
-                    all.failures.push(FailureFigures::new(failure, event.at, provoked));
+                    let mut figures = FailureFigures::new(failure, event.at, provoked.as_ref());
+                    if let Some((fault, _)) = provoked
+                        && all.failures.iter().all(|earlier| earlier.since < fault)
+                    {
+                        figures.to_detect = event.at - fault;
+                    }
+                    all.failures.push(figures);
                 }
                 Happening::Answered => {
                     for failure in all.failures.iter_mut().filter(|of| of.to_answer.is_none()) {
@@ -131,15 +137,15 @@ impl Timeline {
 }
 
 impl FailureFigures {
-    fn new(failure: &Failure, said: f64, provoked: Option<(f64, String)>) -> Self {
+    fn new(failure: &Failure, said: f64, provoked: Option<&(f64, String)>) -> Self {
         // Not before it was provoked: what is seen is seen by whole seconds.
-        let since = provoked.as_ref().map_or(failure.since, |(at, _)| failure.since.max(*at));
+        let since = provoked.map_or(failure.since, |(at, _)| failure.since.max(*at));
         Self {
             class: failure.class,
             since,
             after_requests: failure.after_requests,
             cause: failure.cause.clone(),
-            provoked_by: provoked.map(|(_, by)| by),
+            provoked_by: provoked.map(|(_, by)| by.clone()),
             to_detect: (said - since).max(0.0),
             to_answer: None,
             to_recover: None,
@@ -178,6 +184,28 @@ mod tests {
         assert!((first.to_recover.expect("it did") - 3.1).abs() < 1e-9, "{first:?}");
         assert_eq!((&second.provoked_by, second.to_detect, second.to_recover), (&None, 5.0, None));
         assert_eq!(Timeline::gravest(&of.failures), Some(second));
+    }
+
+    #[test]
+    fn a_failure_is_detected_after_the_fault_and_not_after_it_was_seen() {
+        let kill = Happening::Fault { action: FaultAction::Kill, process: "server".to_owned() };
+        let stop = Happening::Fault { action: FaultAction::Stop, process: "server".to_owned() };
+        let of = timeline(vec![
+            // As it is live: the process ends at once, and that is heard a little later.
+            (10.4, kill),
+            (10.52, failure(FailureClass::Crash, 10.5)),
+            // Whatever comes while it starts again has a beginning of its own.
+            (15.0, failure(FailureClass::Hang, 12.0)),
+            (20.0, Happening::Recovered),
+            (30.25, stop),
+            (37.0, failure(FailureClass::Hang, 31.0)),
+        ]);
+        let detected: Vec<f64> = of.failures.iter().map(|of| of.to_detect).collect();
+        let expected = [0.12, 3.0, 6.75];
+        for (detected, expected) in detected.iter().zip(expected) {
+            assert!((detected - expected).abs() < 1e-9, "{of:?}");
+        }
+        assert_eq!(detected.len(), expected.len());
     }
 
     #[test]

@@ -393,7 +393,7 @@ impl<'r> BenchmarkRun<'r> {
             AgentMessage::Event { at, what } => {
                 let event = Event { at: self.seconds(self.ours(at)), what };
                 self.record(&event)?;
-                let judgements = self.watchdog.notice(&event);
+                let judgements = self.watchdog.notice(&event, self.now());
                 self.act(judgements, progress).await?;
             }
             // A restart that failed is seen by the watchdog.

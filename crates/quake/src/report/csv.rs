@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::RunReport;
-use crate::figures::{Figures, SystemPoint};
+use crate::figures::{FailureFigures, Figures, SystemPoint};
 use crate::record::{Outcome, Outcomes, Quantiles};
+use crate::statistics::median;
 
 /// A field, in quotes if it needs them.
 fn field(text: &str) -> String {
@@ -47,7 +48,7 @@ fn counts(of: &Outcomes) -> Vec<String> {
     Outcome::ALL.map(|kind| of.count(kind).to_string()).into()
 }
 
-/// A row for each cell, each time. Times in microseconds, memory in bytes.
+/// A row for each cell, each time. Times of requests in microseconds, of failures in seconds (medians), memory in bytes.
 pub(super) fn results(run: &RunReport) -> String {
     let each = || run.cells.iter().map(|cell| &cell.figures);
     let names: BTreeSet<&String> = each().flat_map(|of| of.values.keys()).collect();
@@ -67,6 +68,9 @@ pub(super) fn results(run: &RunReport) -> String {
         "availability_clients",
         "availability_probe",
         "failures",
+        "to_detect",
+        "to_answer",
+        "to_recover",
         "faults",
         "rejuvenations",
     ]));
@@ -98,7 +102,13 @@ pub(super) fn results(run: &RunReport) -> String {
             fields.extend(quantiles(times));
         }
         fields.extend([optional(of.availability_clients), optional(of.availability_probe)]);
-        fields.extend([of.failures.len(), of.faults, of.rejuvenations].map(|of| of.to_string()));
+        fields.push(of.failures.len().to_string());
+        let times: [fn(&FailureFigures) -> Option<f64>; 3] =
+            [|of| Some(of.to_detect), |of| of.to_answer, |of| of.to_recover];
+        fields.extend(times.map(|time| {
+            optional(median(&mut of.failures.iter().filter_map(time).collect::<Vec<_>>()))
+        }));
+        fields.extend([of.faults, of.rejuvenations].map(|of| of.to_string()));
         fields.extend([of.memory_peak.to_string(), of.processor_per_request.to_string()]);
         for (process, resource) in &resources {
             fields.extend(bounds(of, process, resource));

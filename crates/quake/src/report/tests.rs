@@ -244,7 +244,16 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     let results = matrix(directory.path(), &[("1.4", "request", behaviour)]);
     let (figures, verdict) = (&results.cells[0].figures, &results.cells[0].verdict);
     assert_eq!(verdict.kind.word(), "flat", "{verdict:?}");
-    assert!(verdict.sentence.contains("back after 4 s (median)"), "{}", verdict.sentence);
+    let told = "noticed after 0.5 s, back after 4 s (medians)";
+    assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
+    let csv = fs::read_to_string(directory.path().join("results.csv")).expect("it is there");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| {
+        let from_end = lines[0].iter().rev().position(|field| *field == name).expect(name);
+        // The sentence before has commas of its own.
+        lines[1][lines[1].len() - 1 - from_end]
+    };
+    assert_eq!(["to_detect", "to_answer", "to_recover"].map(column), ["0.5", "3", "4"]);
     let [failure] = &figures.failures[..] else { panic!("{:?}", figures.failures) };
     assert_eq!(failure.provoked_by.as_deref(), Some("kill of server"));
     assert_eq!((failure.to_detect, failure.to_answer), (0.5, Some(3.0)));

@@ -79,6 +79,9 @@ fn simulate_of(watchdog: &str, workload: &str) -> Simulation {
     Simulation::of(&experiment)
 }
 
+/// How much later than it happens something is heard of.
+const HEARD_AFTER: f64 = 0.25;
+
 impl Simulation {
     fn of(experiment: &Experiment) -> Self {
         let closed = matches!(experiment.workload.arrivals, Arrivals::Closed);
@@ -136,7 +139,7 @@ impl Simulation {
 
     fn notice(&mut self, what: Happening) -> &mut Self {
         let event = Event { at: f64::from(self.second), what };
-        self.said.extend(self.watchdog.notice(&event));
+        self.said.extend(self.watchdog.notice(&event, event.at + HEARD_AFTER));
         self
     }
 
@@ -256,7 +259,8 @@ fn a_crash_is_said_at_once_with_how_it_ended() {
         let mut simulation = simulate("restarts = 1");
         simulation.see(10, &healthy()).notice(what);
         let failures = simulation.failures();
-        assert_eq!((failures[0].0, failures[0].1.class), (10.0, FailureClass::Crash));
+        assert_eq!((failures[0].0, failures[0].1.class), (10.0 + HEARD_AFTER, FailureClass::Crash));
+        assert_eq!(failures[0].1.since, 10.0, "when it ended, not when that was heard");
         assert!(failures[0].1.cause.contains(cause), "{failures:?}");
         assert_eq!(failures[0].1.after_requests, 5000);
         assert_eq!(simulation.said.last(), Some(&Judgement::Restart));

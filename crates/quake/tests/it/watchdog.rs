@@ -71,7 +71,8 @@ impl Manager {
                 Some(Happened { at, what }) = self.bed.happened.recv() => {
                     let at = Instant::from_std(at).saturating_duration_since(self.start).as_secs_f64();
                     let event = Event { at, what };
-                    said.extend(self.watchdog.notice(&event));
+                    let now = self.start.elapsed().as_secs_f64();
+                    said.extend(self.watchdog.notice(&event, now));
                     self.events.push(event);
                 }
             }
