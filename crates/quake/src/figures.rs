@@ -1,8 +1,10 @@
 //! The figures of a cell: what its files come to (`results.json`), and its time series.
 //!
-//! Goodput is right answers a second within the deadline. Availability as clients see it is the part of seconds with
-//! load in which goodput was above what counts as degraded; as the server's own probe sees it, the part of probes that
-//! were answered (DBench-OLTP: Vieira and Madeira, VLDB 2003).
+//! Goodput is right answers a second within the deadline. Availability as clients see it is the success ratio of their
+//! requests: the part that was answered rightly, within the deadline, of all that should have been (Site Reliability
+//! Engineering, chapter 3: "aggregate availability"); so an outage counts by what it cost, however short. As the server's own
+//! probe sees it, it is the part of probes that were answered. Seconds served are the part of seconds with load in which
+//! goodput was above what counts as degraded: availability by time (DBench-OLTP: Vieira and Madeira, VLDB 2003).
 
 mod failures;
 mod series;
@@ -64,8 +66,12 @@ pub struct Figures {
     pub refusal: Option<Quantiles>,
     /// Answers that opened a session which nobody will use again, for want of cookies.
     pub dropped_sessions: u64,
-    /// Part of seconds with load in which the system served, 0 to 1; none if there was no load.
+    /// Part of requests that were answered rightly and in time, of all that ended or were held back, 0 to 1, without those
+    /// that clients left; none if there was none.
     pub availability_clients: Option<f64>,
+    /// Part of seconds with load in which the system served: goodput was not degraded; none if there was no load.
+    #[serde(default)]
+    pub seconds_served: Option<f64>,
     /// Part of probes that were answered; none if there was no probe.
     pub availability_probe: Option<f64>,
     /// How it failed.
@@ -230,7 +236,8 @@ impl Figures {
             service: Quantiles::of(&all.service),
             refusal: Quantiles::of(&all.refusal),
             dropped_sessions: all.dropped_sessions,
-            availability_clients: part(&good),
+            availability_clients: success_ratio(&all.outcomes, all.held_back),
+            seconds_served: part(&good),
             availability_probe: (probes > 0).then(|| answered as f64 / probes as f64),
             failures: series.timeline.failures.clone(),
             agents_lost: series.timeline.agents_lost.clone(),
@@ -299,6 +306,12 @@ fn middle(values: impl Iterator<Item = u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
+/// Right answers in time, of all requests that should have had one. One that its client left needed none.
+fn success_ratio(of: &Outcomes, held_back: u64) -> Option<f64> {
+    let all = of.total() - of.abandoned + held_back;
+    (all > 0).then(|| of.right as f64 / all as f64)
+}
+
 fn part(good: &[bool]) -> Option<f64> {
     let count = good.iter().filter(|good| **good).count();
     (!good.is_empty()).then(|| count as f64 / good.len() as f64)
@@ -359,6 +372,7 @@ fn rejuvenation_cost(events: &[Event], seconds: &[Brief], baseline: f64) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Outcome;
 
     fn seconds(of: &[(u64, u64, u64)]) -> Vec<Brief> {
         let brief = |&(begun, right, ended)| Brief { begun, right, ended, ..Brief::default() };
@@ -388,6 +402,23 @@ mod tests {
         // A burst that is answered, a pause, a burst that is not, until the second after it.
         let seen = seconds(&[(10, 10, 10), (0, 0, 0), (10, 0, 0), (0, 10, 10), (0, 0, 0)]);
         assert_eq!(good_seconds(&seen, 4.0, &open), [true, false, true]);
+    }
+
+    #[test]
+    fn availability_to_clients_counts_each_request_that_had_no_right_answer_in_time() {
+        let right = Outcomes { right: 60, ..Outcomes::default() };
+        assert_eq!(success_ratio(&right, 0), Some(1.0));
+        assert_eq!(success_ratio(&right, 20), Some(0.75), "held back");
+        for outcome in Outcome::ALL {
+            let mut with = right;
+            *with.count_mut(outcome) += 20;
+            let available = match outcome {
+                Outcome::Right | Outcome::Abandoned => 1.0,
+                _ => 0.75,
+            };
+            assert_eq!(success_ratio(&with, 0), Some(available), "{outcome:?}");
+        }
+        assert_eq!(success_ratio(&Outcomes { abandoned: 9, ..Outcomes::default() }, 0), None);
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub(super) fn results(run: &RunReport) -> String {
     }
     head.extend(fixed(&[
         "availability_clients",
+        "seconds_served",
         "availability_probe",
         "failures",
         "to_detect",
@@ -101,7 +102,8 @@ pub(super) fn results(run: &RunReport) -> String {
         for times in [of.latency, of.latency_corrected, of.service] {
             fields.extend(quantiles(times));
         }
-        fields.extend([optional(of.availability_clients), optional(of.availability_probe)]);
+        let available = [of.availability_clients, of.seconds_served, of.availability_probe];
+        fields.extend(available.map(optional));
         fields.push(of.failures.len().to_string());
         let times: [fn(&FailureFigures) -> Option<f64>; 3] =
             [|of| Some(of.to_detect), |of| of.to_answer, |of| of.to_recover];

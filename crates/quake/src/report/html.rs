@@ -126,7 +126,7 @@ fn overview(html: &mut String, run: &RunReport) {
         }
     }
     html.push_str("</table></div>\n<p class=\"note\">Memory: the most of all processes, and growth a request within \
-                   95 %. Lag: the longest that a request began after its time. Generator: its processor time.</p>\n");
+                   95 %. Available: requests with a right answer in time, of all. Lag: the longest that a request began after its time. Generator: its processor time.</p>\n");
     if run.cells.len() > 1 {
         small(html, run, "Goodput", charts::goodput);
         small(html, run, "Memory", charts::memory);
@@ -260,6 +260,7 @@ fn figures(html: &mut String, of: &Figures) {
         row("Without an answer", without_answer(of)),
         row("Refused after", of.refusal.map_or(String::new(), |of| quantiles(Some(of)))),
         row("Available to clients", of.availability_clients.map_or(String::new(), words::percent)),
+        row("Seconds served", of.seconds_served.map_or(String::new(), words::percent)),
         row("Available to the probe", of.availability_probe.map_or(String::new(), words::percent)),
         row("Processor a request, system", words::micros_of(of.processor_per_request)),
         row(
