@@ -79,6 +79,9 @@ pub struct Figures {
     /// Client agents that were lost: when, and which.
     #[serde(default)]
     pub agents_lost: Vec<(f64, u32)>,
+    /// What was taken away, and what could not be had of it.
+    #[serde(default)]
+    pub stresses: Vec<Span>,
     /// How many faults were injected.
     pub faults: usize,
     /// How often it was restarted before it failed,
@@ -241,6 +244,7 @@ impl Figures {
             availability_probe: (probes > 0).then(|| answered as f64 / probes as f64),
             failures: series.timeline.failures.clone(),
             agents_lost: series.timeline.agents_lost.clone(),
+            stresses: series.timeline.stresses.clone(),
             faults: series.timeline.faults.len(),
             rejuvenations: series.timeline.rejuvenations.len(),
             rejuvenation_cost: rejuvenation_cost(&series.events, &seconds, baseline),

@@ -262,6 +262,9 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
     if figures.faults > 0 {
         text += &format!("; faults injected: {}", figures.faults);
     }
+    for (stress, short) in figures.stresses.iter().filter_map(|of| Some((of, of.short.as_ref()?))) {
+        text += &format!("; the stress of {} was short: {short}", stress.name);
+    }
     if !provoked.is_empty() {
         text += &format!("; failures after those or under stress: {}", provoked.len());
         let median = |of: fn(&FailureFigures) -> Option<f64>| {

@@ -31,7 +31,7 @@ pub struct FailureFigures {
 }
 
 /// A span of time in which something was on, with its name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Span {
     /// What.
     pub name: String,
@@ -39,6 +39,8 @@ pub struct Span {
     pub from: f64,
     /// to this; none if it lasted to the end.
     pub to: Option<f64>,
+    /// What could not be had of it, in words; why it ended before its time.
+    pub short: Option<String>,
 }
 
 /// What the events of a cell tell together. They have to be in the order of time.
@@ -69,14 +71,16 @@ impl Timeline {
                     all.faults.push((event.at, words.clone()));
                     fault = Some((event.at, words));
                 }
-                Happening::Stress { resource, on: true, .. } => {
-                    let name = resource.clone();
-                    all.stresses.push(Span { name, from: event.at, to: None });
+                Happening::Stress { resource, on: true, short } => {
+                    let (name, short) = (resource.clone(), short.clone());
+                    all.stresses.push(Span { name, from: event.at, to: None, short });
                 }
-                Happening::Stress { resource, on: false, .. } => {
+                Happening::Stress { resource, on: false, short } => {
                     let mut open = all.stresses.iter_mut().rev();
                     if let Some(span) = open.find(|of| of.to.is_none() && of.name == *resource) {
                         span.to = Some(event.at);
+                        // What is told last is what it came to.
+                        span.short = short.clone().or(span.short.take());
                     }
                 }
                 Happening::Failure(failure) => {
@@ -223,7 +227,11 @@ mod tests {
 
     #[test]
     fn a_failure_under_stress_is_laid_to_it_and_not_one_before() {
-        let stress = |on| Happening::Stress { resource: "memory".to_owned(), on, short: None };
+        let why = "it ended before its time: signal 9";
+        let stress = |on: bool| {
+            let short = (!on).then(|| why.to_owned());
+            Happening::Stress { resource: "memory".to_owned(), on, short }
+        };
         let of = timeline(vec![
             (4.0, failure(FailureClass::Degraded, 2.0)),
             (5.0, stress(true)),
@@ -233,7 +241,8 @@ mod tests {
         ]);
         let by: Vec<_> = of.failures.iter().map(|of| of.provoked_by.as_deref()).collect();
         assert_eq!(by, [None, Some("stress of memory"), None]);
-        assert_eq!(of.stresses, [Span { name: "memory".to_owned(), from: 5.0, to: Some(10.0) }]);
+        let (name, short) = ("memory".to_owned(), Some(why.to_owned()));
+        assert_eq!(of.stresses, [Span { name, from: 5.0, to: Some(10.0), short }]);
         let gravest = Timeline::gravest(&of.failures).expect("two are its own");
         assert_eq!(gravest.class.name(), "ZOMBIE", "worse than DEGRADED, though later");
     }

@@ -185,6 +185,7 @@ fn cell(html: &mut String, run: &RunReport, at: usize, cell: &CellReport) {
     html.push_str("</div>\n");
     figures(html, &cell.figures);
     ageing(html, &cell.figures);
+    stresses(html, &cell.figures);
     failures(html, &cell.figures);
     events(html, &cell.series.events);
     html.push_str("</details></section>\n");
@@ -376,6 +377,18 @@ fn ageing(html: &mut String, figures: &Figures) {
     }
 }
 
+fn stresses(html: &mut String, figures: &Figures) {
+    let rows: Vec<Vec<String>> = figures
+        .stresses
+        .iter()
+        .map(|of| {
+            let to = of.to.map_or("the end".to_owned(), clock);
+            vec![of.name.clone(), clock(of.from), to, of.short.clone().unwrap_or_default()]
+        })
+        .collect();
+    table(html, "Stress", &["of", "from", "to", "short"], &rows);
+}
+
 fn failures(html: &mut String, figures: &Figures) {
     let time = |of: Option<f64>| of.map_or("never".to_owned(), words::seconds);
     let rows: Vec<Vec<String>> = figures
@@ -432,11 +445,11 @@ pub(crate) fn told(what: &Happening) -> String {
         Happening::Fault { action, process } => {
             format!("fault: {} of {process}", format!("{action:?}").to_lowercase())
         }
-        Happening::Stress { resource, on: true, short } => match short {
-            Some(short) => format!("stress of {resource} began: {short}"),
-            None => format!("stress of {resource} began"),
-        },
-        Happening::Stress { resource, on: false, .. } => format!("stress of {resource} ended"),
+        Happening::Stress { resource, on, short } => {
+            let what = if *on { "began" } else { "ended" };
+            let short = short.as_ref().map_or(String::new(), |short| format!(": {short}"));
+            format!("stress of {resource} {what}{short}")
+        }
         Happening::Failure(of) => format!("{}: {}", of.class.name().to_owned(), of.cause),
         Happening::Answered => "first right answer".to_owned(),
         Happening::Recovered => "recovered".to_owned(),

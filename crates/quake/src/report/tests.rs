@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::compare::{Condition, compare};
-use super::{PAGE, RESULTS, Results, write};
+use super::{CellResult, PAGE, RESULTS, Results, write};
 use crate::experiment::FaultAction;
 use crate::record::{
     AuditOutcome, Cell, CellOutcome, Event, Failure, FailureClass, Happening, LoadSecond, Outcomes,
@@ -45,7 +45,12 @@ struct Behaviour {
     lost: u64,
     /// Each answer opens one.
     sessions: bool,
+    /// Memory is taken away then, and the stress is killed five seconds later.
+    stressed_at: Option<u32>,
 }
+
+/// What its process was told to do no more.
+const SHORT: &str = "it ended before its time: signal: 9 (SIGKILL)";
 
 const WELL: Behaviour = Behaviour {
     rate: 500.0,
@@ -56,6 +61,7 @@ const WELL: Behaviour = Behaviour {
     wrong: 0,
     lost: 0,
     sessions: false,
+    stressed_at: None,
 };
 
 /// The whole part.
@@ -151,6 +157,13 @@ fn events(of: Behaviour) -> Vec<Event> {
             event(at + 3.0, Happening::Answered),
             event(at + 4.0, Happening::Recovered),
         ]);
+    }
+    if let Some(at) = of.stressed_at.map(f64::from) {
+        let stress = |on: bool| {
+            let short = (!on).then(|| SHORT.to_owned());
+            Happening::Stress { resource: "memory".to_owned(), on, short }
+        };
+        events.extend([event(at, stress(true)), event(at + 5.0, stress(false))]);
     }
     if let Some(from) = of.zombie_from {
         let failure = Failure {
@@ -273,6 +286,22 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     faulty.outcomes = Outcomes { error: 50, ..Outcomes::default() };
     assert_eq!(crate::verdict::Verdict::of(&faulty).kind.word(), "ERROR");
     assert!(verdict.cause.contains("not recovered from what kill of server did"), "{verdict:?}");
+}
+
+#[test]
+fn a_stress_that_ended_before_its_time_is_told_with_its_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let results =
+        matrix(directory.path(), &[("1.4", "request", Behaviour { stressed_at: Some(40), ..WELL })]);
+    let CellResult { figures, verdict } = &results.cells[0];
+    let [stress] = &figures.stresses[..] else { panic!("{:?}", figures.stresses) };
+    assert_eq!((stress.to, stress.short.as_deref()), (Some(45.0), Some(SHORT)));
+    let told = format!("the stress of memory was short: {SHORT}");
+    assert!(verdict.sentence.contains(&told), "{}", verdict.sentence);
+    let page = fs::read_to_string(directory.path().join(PAGE)).expect("it is there");
+    assert!(page.contains(&format!("<td>stress of memory ended: {SHORT}")), "in its events");
+    assert!(page.contains(&format!("<td>40 s<td>45 s<td>{SHORT}")), "in its table");
+    closed(&page);
 }
 
 #[test]
