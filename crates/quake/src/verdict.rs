@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
 use crate::figures::{FailureFigures, Figures, ResourceAgeing, Timeline};
-use crate::record::{CellDirectory, FailureClass, RecordError};
+use crate::record::{CellDirectory, FailureClass, Outcomes, RecordError};
 use crate::statistics::ageing::Judgement;
 use crate::statistics::trend::Slope;
 use crate::words;
@@ -154,6 +154,25 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
     }
 }
 
+/// What is told beside any verdict.
+fn notes(figures: &Figures) -> Vec<String> {
+    let mut notes = Vec::new();
+    let Outcomes { refused, .. } = figures.outcomes;
+    if refused > 0 {
+        let part = words::percent(refused as f64 / figures.outcomes.total() as f64);
+        let within = figures.refusal.map_or(String::new(), |of| {
+            format!(", 99 % of them within {}", words::micros(of.p99))
+        });
+        notes.push(format!("{part} of requests refused{within}"));
+    }
+    notes
+}
+
+/// Whether it failed so, working on, before there was a right answer.
+fn is_from_the_start(kind: VerdictKind, requests: u64) -> bool {
+    matches!(kind, VerdictKind::Failed(class) if !class.ends_it()) && requests == 0
+}
+
 fn rising(figures: &Figures) -> impl Iterator<Item = &ResourceAgeing> {
     figures.ageing.iter().filter(|of| of.ageing.judgement == Judgement::Rising)
 }
@@ -239,6 +258,9 @@ fn excluded(figures: &Figures) -> Vec<String> {
 fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) -> String {
     let count = words::count(requests);
     let mut text = match kind {
+        VerdictKind::Failed(class) if is_from_the_start(kind, requests) => {
+            format!("{}: from the start: {cause}", class.name())
+        }
         VerdictKind::Failed(class) => {
             let after =
                 Timeline::gravest(&figures.failures).map_or(String::new(), |of| match of.since {
@@ -253,6 +275,9 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
         VerdictKind::Flat if cause.is_empty() => format!("Flat over {count} requests"),
         VerdictKind::Flat => format!("Flat over {count} requests, though {cause}"),
     };
+    for note in notes(figures) {
+        text += &format!("; {note}");
+    }
     let excluded = excluded(figures);
     if !excluded.is_empty() {
         text += &format!("; within 95 % there is no growth in {}", excluded.join(", "));
@@ -321,15 +346,19 @@ fn system(repetitions: &[(Figures, Verdict)]) -> SystemVerdict {
         _ => format!("{} requests", words::count(verdict.requests)),
     };
     let over = match verdict.kind {
-        VerdictKind::Flat | VerdictKind::Ageing => "over",
-        _ => "after",
+        kind if is_from_the_start(kind, most.copied().unwrap_or(0)) => "from the start".to_owned(),
+        VerdictKind::Flat | VerdictKind::Ageing => format!("over {requests}"),
+        _ => format!("after {requests}"),
     };
-    let mut line = format!("{}: {} {over} {requests}", figures.system, verdict.kind.word());
+    let mut line = format!("{}: {} {over}", figures.system, verdict.kind.word());
     if repetitions.len() > 1 {
         line += &format!(" ({} of {} runs)", same.len(), repetitions.len());
     }
     if !verdict.cause.is_empty() {
         line += &format!(", {}", verdict.cause);
+    }
+    for note in notes(figures) {
+        line += &format!(", {note}");
     }
     SystemVerdict {
         system: figures.system.clone(),

@@ -43,6 +43,8 @@ struct Behaviour {
     killed_at: Option<u32>,
     wrong: u64,
     lost: u64,
+    /// A second, of each agent; the watchdog says so of a part of three quarters.
+    refused: u64,
     /// Each answer opens one.
     sessions: bool,
     /// Memory is taken away then, and the stress is killed five seconds later.
@@ -60,6 +62,7 @@ const WELL: Behaviour = Behaviour {
     killed_at: None,
     wrong: 0,
     lost: 0,
+    refused: 0,
     sessions: false,
     stressed_at: None,
 };
@@ -96,8 +99,11 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
         right,
         unreachable: if away { 20 } else { 0 },
         wrong: if second == 10 && agent == 0 { of.wrong } else { 0 },
+        refused: of.refused,
         ..Outcomes::default()
     };
+    let mut refusals = histogram::empty();
+    refusals.record_n(2000, of.refused).expect("it grows");
     LoadSecond {
         agent,
         second,
@@ -106,6 +112,7 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
         operations: [("add".to_owned(), outcomes)].into(),
         latency: histogram::encode(&times),
         service: histogram::encode(&times),
+        refusal: histogram::encode(&refusals),
         dropped_sessions: if of.sessions { right } else { 0 },
         bytes: (right * 500, right * 400),
         lag: 200 + whole(300.0 * jitter(second, 77)),
@@ -157,6 +164,11 @@ fn events(of: Behaviour) -> Vec<Event> {
             event(at + 3.0, Happening::Answered),
             event(at + 4.0, Happening::Recovered),
         ]);
+    }
+    if of.refused > 0 && 4.0 * of.refused as f64 > 1.5 * of.rate {
+        let cause = "most of them refused".to_owned();
+        let failure = Failure { class: FailureClass::Refused, since: 0.0, after_requests: 0, cause };
+        events.push(event(5.0, Happening::Failure(failure)));
     }
     if let Some(at) = of.stressed_at.map(f64::from) {
         let stress = |on: bool| {
@@ -244,6 +256,15 @@ fn each_behaviour_has_its_verdict() {
     );
     let lost = line_of(Behaviour { lost: 2, ..WELL });
     assert!(lost.contains(": WRONG after") && lost.contains("the audit found 2 lost"), "{lost}");
+    let refuses = line_of(Behaviour { refused: 2250, ..WELL });
+    let told = ": REFUSED from the start, most of them refused, 90 % of requests refused, 99 % of them within 2 ms";
+    assert!(refuses.ends_with(told), "{refuses}");
+    let expected = line_of(Behaviour { refused: 100, ..WELL });
+    assert!(
+        expected.contains(": flat over 150,")
+            && expected.ends_with(" requests, 28.5 % of requests refused, 99 % of them within 2 ms"),
+        "{expected}"
+    );
     let short = line_of(Behaviour { seconds: 9, ..WELL });
     assert!(short.contains("undecided after 4,") && short.contains("run longer"), "{short}");
     let silent = line_of(Behaviour { rate: 0.0, ..WELL });

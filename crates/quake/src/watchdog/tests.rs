@@ -250,6 +250,19 @@ fn a_server_that_was_never_well_has_its_class_too() {
 }
 
 #[test]
+fn refusals_that_are_expected_are_no_failure_while_goodput_is_at_its_level() {
+    let at_level = Outcomes { right: 500, refused: 50_000, ..Outcomes::default() };
+    for (refused_above, classes) in [("0.5", &[FailureClass::Refused][..]), ("1.0", &[])] {
+        let mut simulation = simulate(&format!("refused_above = {refused_above}"));
+        simulation.see(20, &answers(at_level));
+        assert_eq!(simulation.classes(), classes, "{refused_above}");
+    }
+    let mut simulation = simulate("refused_above = 1.0");
+    simulation.see(20, &answers(at_level)).see(6, &answers(Outcomes { right: 50, ..at_level }));
+    assert_eq!(simulation.classes(), [FailureClass::Refused], "it takes less than it can");
+}
+
+#[test]
 fn a_crash_is_said_at_once_with_how_it_ended() {
     for (what, cause) in [
         (ended(Some(3), None, false), "exit code 3"),
