@@ -346,6 +346,9 @@ pub struct Failure {
     pub after_requests: u64,
     /// What speaks for it, in words: figures, a line of the log, the signal.
     pub cause: String,
+    /// Whether there still were right answers in each second until it was said.
+    #[serde(default)]
+    pub still_answers: bool,
 }
 
 /// What a cell came to.

@@ -160,9 +160,9 @@ fn notes(figures: &Figures) -> Vec<String> {
     let Outcomes { refused, .. } = figures.outcomes;
     if refused > 0 {
         let part = words::percent(refused as f64 / figures.outcomes.total() as f64);
-        let within = figures.refusal.map_or(String::new(), |of| {
-            format!(", 99 % of them within {}", words::micros(of.p99))
-        });
+        let within = figures
+            .refusal
+            .map_or(String::new(), |of| format!(", 99 % of them within {}", words::micros(of.p99)));
         notes.push(format!("{part} of requests refused{within}"));
     }
     notes

@@ -8,6 +8,8 @@ use crate::record::{Event, Failure, FailureClass, Happening};
 const SAME_SECOND: f64 = 1.0;
 /// And no earlier than this before, in seconds, unless it has not recovered since.
 const AFTERMATH: f64 = 30.0;
+/// How a stress is told that provoked a failure; its resource follows.
+const STRESS: &str = "stress of ";
 
 /// A failure, and how it went on. Times in seconds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -24,9 +26,16 @@ pub struct FailureFigures {
     pub provoked_by: Option<String>,
     /// Until the watchdog said so: from the fault, if this is the first failure after it; else from when it began.
     pub to_detect: f64,
-    /// Until the first right answer.
+    /// Whether right answers went on, if fewer, when it was said.
+    #[serde(default)]
+    pub still_answers: bool,
+    /// When the stress that provoked it had ended, if it had not recovered before: it recovers from then.
+    #[serde(default)]
+    pub released: Option<f64>,
+    /// From when it began, or was released, until there were right answers again; none if there were not, or if they had
+    /// never stopped.
     pub to_answer: Option<f64>,
-    /// Until goodput was back at 90 % of the baseline.
+    /// Until goodput was back at 90 % of the baseline, likewise.
     pub to_recover: Option<f64>,
 }
 
@@ -81,6 +90,7 @@ impl Timeline {
                         span.to = Some(event.at);
                         // What is told last is what it came to.
                         span.short = short.clone().or(span.short.take());
+                        all.release(event.at);
                     }
                 }
                 Happening::Failure(failure) => {
@@ -91,18 +101,18 @@ impl Timeline {
                     {
                         figures.to_detect = event.at - fault;
                     }
+                    figures.released = all.released(failure).filter(|_| figures.is_by_stress());
                     all.failures.push(figures);
                 }
                 Happening::Answered => {
                     for failure in all.failures.iter_mut().filter(|of| of.to_answer.is_none()) {
-                        failure.to_answer = Some(event.at - failure.since);
+                        failure.to_answer = Some(event.at - failure.recovers_from());
                     }
                 }
                 Happening::Recovered => {
                     fault = None;
                     for failure in all.failures.iter_mut().filter(|of| of.to_recover.is_none()) {
-                        failure.to_recover = Some(event.at - failure.since);
-                        failure.to_answer.get_or_insert(event.at - failure.since);
+                        failure.to_recover = Some(event.at - failure.recovers_from());
                     }
                 }
                 Happening::Rejuvenated { because } => {
@@ -126,11 +136,25 @@ impl Timeline {
             *at <= failure.since + SAME_SECOND && (failure.since - at <= AFTERMATH || is_down(by))
         };
         let fault = fault.filter(may).cloned();
-        let during = |span: &&Span| {
-            span.from <= failure.since + SAME_SECOND && span.to.is_none_or(|to| to >= failure.since)
-        };
-        let stress = || self.stresses.iter().find(during);
-        fault.or_else(|| stress().map(|span| (failure.since, format!("stress of {}", span.name))))
+        let stress = || self.stresses.iter().find(|span| span.is_on(failure.since));
+        fault.or_else(|| stress().map(|span| (failure.since, format!("{STRESS}{}", span.name))))
+    }
+
+    /// When the last of the stresses had ended under which it failed, of those that have.
+    fn released(&self, failure: &Failure) -> Option<f64> {
+        let under = self.stresses.iter().filter(|span| span.is_on(failure.since));
+        under.filter_map(|span| span.to).reduce(f64::max)
+    }
+
+    /// A stress ended, the last that was pushed or one before: failures under it recover from now.
+    fn release(&mut self, now: f64) {
+        let ended = self.stresses.iter().filter(|span| span.to == Some(now));
+        for span in ended {
+            let failures = self.failures.iter_mut().filter(|of| of.to_recover.is_none());
+            for failure in failures.filter(|of| of.is_by_stress() && span.is_on(of.since)) {
+                failure.released = Some(now);
+            }
+        }
     }
 
     /// The first failure of the gravest class that the system owes to nobody but itself.
@@ -140,7 +164,23 @@ impl Timeline {
     }
 }
 
+impl Span {
+    /// Whether something that began then, as far as is seen by whole seconds, began in it.
+    fn is_on(&self, at: f64) -> bool {
+        self.from <= at + SAME_SECOND && self.to.is_none_or(|to| to >= at)
+    }
+}
+
 impl FailureFigures {
+    /// From when on its recovery counts.
+    pub fn recovers_from(&self) -> f64 {
+        self.released.unwrap_or(self.since)
+    }
+
+    fn is_by_stress(&self) -> bool {
+        self.provoked_by.as_ref().is_some_and(|by| by.starts_with(STRESS))
+    }
+
     fn new(failure: &Failure, said: f64, provoked: Option<&(f64, String)>) -> Self {
         // Not before it was provoked: what is seen is seen by whole seconds.
         let since = provoked.map_or(failure.since, |(at, _)| failure.since.max(*at));
@@ -151,6 +191,8 @@ impl FailureFigures {
             cause: failure.cause.clone(),
             provoked_by: provoked.map(|(_, by)| by.clone()),
             to_detect: (said - since).max(0.0),
+            still_answers: failure.still_answers,
+            released: None,
             to_answer: None,
             to_recover: None,
         }
@@ -163,7 +205,8 @@ mod tests {
     use crate::experiment::FaultAction;
 
     fn failure(class: FailureClass, since: f64) -> Happening {
-        Happening::Failure(Failure { class, since, after_requests: 10, cause: "seen".to_owned() })
+        let (cause, still_answers) = ("seen".to_owned(), false);
+        Happening::Failure(Failure { class, since, after_requests: 10, cause, still_answers })
     }
 
     fn timeline(events: Vec<(f64, Happening)>) -> Timeline {
@@ -210,6 +253,35 @@ mod tests {
             assert!((detected - expected).abs() < 1e-9, "{of:?}");
         }
         assert_eq!(detected.len(), expected.len());
+    }
+
+    #[test]
+    fn recovery_after_a_stress_counts_from_its_end() {
+        let stress = |resource: &str, on| {
+            let resource = resource.to_owned();
+            Happening::Stress { resource, on, short: None }
+        };
+        let of = timeline(vec![
+            (15.0, stress("disk-full", true)),
+            (16.0, stress("memory", true)),
+            (20.0, failure(FailureClass::Refused, 17.0)),
+            (40.0, stress("memory", false)),
+            (45.5, stress("disk-full", false)),
+            (46.0, Happening::Answered),
+            (47.0, Happening::Recovered),
+            // This one is over before its stress is.
+            (60.0, stress("memory", true)),
+            (66.0, failure(FailureClass::Degraded, 61.0)),
+            (70.0, Happening::Recovered),
+            (80.0, stress("memory", false)),
+            // Nor does another stress's end count for it, or one of its own for what nobody provoked.
+            (90.0, failure(FailureClass::Hang, 85.0)),
+            (91.0, stress("memory", true)),
+            (95.0, stress("memory", false)),
+            (99.0, Happening::Recovered),
+        ]);
+        let times: Vec<_> = of.failures.iter().map(|of| (of.to_answer, of.to_recover)).collect();
+        assert_eq!(times, [(Some(0.5), Some(1.5)), (None, Some(9.0)), (None, Some(14.0))]);
     }
 
     #[test]

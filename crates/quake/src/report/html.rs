@@ -401,7 +401,10 @@ fn failures(html: &mut String, figures: &Figures) {
                 words::count(of.after_requests),
                 of.provoked_by.clone().unwrap_or_else(|| "nothing of ours".to_owned()),
                 words::seconds(of.to_detect),
-                time(of.to_answer),
+                match of.to_answer {
+                    None if of.still_answers => "they went on".to_owned(),
+                    to_answer => time(to_answer),
+                },
                 time(of.to_recover),
                 of.cause.clone(),
             ]
@@ -413,11 +416,14 @@ fn failures(html: &mut String, figures: &Figures) {
         "after requests",
         "provoked by",
         "detected in",
-        "answered in",
+        "right answers again in",
         "recovered in",
         "cause",
     ];
     table(html, "Failures", &columns, &rows);
+    if figures.failures.iter().any(|of| of.released.is_some()) {
+        html.push_str("<p class=\"note\">Recovery from a failure under stress counts from the end of the stress.</p>\n");
+    }
 }
 
 fn events(html: &mut String, events: &[Event]) {

@@ -156,6 +156,7 @@ fn events(of: Behaviour) -> Vec<Event> {
             since: at,
             after_requests: 1000,
             cause: "signal 9".to_owned(),
+            still_answers: false,
         };
         events.extend([
             event(at, Happening::Fault { action: FaultAction::Kill, process: process() }),
@@ -167,7 +168,8 @@ fn events(of: Behaviour) -> Vec<Event> {
     }
     if of.refused > 0 && 4.0 * of.refused as f64 > 1.5 * of.rate {
         let cause = "most of them refused".to_owned();
-        let failure = Failure { class: FailureClass::Refused, since: 0.0, after_requests: 0, cause };
+        let class = FailureClass::Refused;
+        let failure = Failure { class, since: 0.0, after_requests: 0, cause, still_answers: true };
         events.push(event(5.0, Happening::Failure(failure)));
     }
     if let Some(at) = of.stressed_at.map(f64::from) {
@@ -183,6 +185,7 @@ fn events(of: Behaviour) -> Vec<Event> {
             since: f64::from(from),
             after_requests: whole(of.rate * f64::from(from)),
             cause: "goodput 0/s of 500/s; 27 OutOfMemoryError in its log".to_owned(),
+            still_answers: false,
         };
         events.push(event(f64::from(from) + 5.0, Happening::Failure(failure)));
     }
@@ -262,7 +265,8 @@ fn each_behaviour_has_its_verdict() {
     let expected = line_of(Behaviour { refused: 100, ..WELL });
     assert!(
         expected.contains(": flat over 150,")
-            && expected.ends_with(" requests, 28.5 % of requests refused, 99 % of them within 2 ms"),
+            && expected
+                .ends_with(" requests, 28.5 % of requests refused, 99 % of them within 2 ms"),
         "{expected}"
     );
     let short = line_of(Behaviour { seconds: 9, ..WELL });
@@ -312,8 +316,10 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
 #[test]
 fn a_stress_that_ended_before_its_time_is_told_with_its_reason() {
     let directory = tempfile::tempdir().expect("a directory");
-    let results =
-        matrix(directory.path(), &[("1.4", "request", Behaviour { stressed_at: Some(40), ..WELL })]);
+    let results = matrix(
+        directory.path(),
+        &[("1.4", "request", Behaviour { stressed_at: Some(40), ..WELL })],
+    );
     let CellResult { figures, verdict } = &results.cells[0];
     let [stress] = &figures.stresses[..] else { panic!("{:?}", figures.stresses) };
     assert_eq!((stress.to, stress.short.as_deref()), (Some(45.0), Some(SHORT)));

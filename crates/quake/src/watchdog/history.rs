@@ -136,6 +136,13 @@ impl History {
         since.map(|seen| seen.outcomes.right).sum()
     }
 
+    /// Whether there were right answers in each second since that one, and the seconds are known.
+    pub(super) fn was_right_each_second_since(&self, second: f64) -> bool {
+        let mut since =
+            self.latest_first().take_while(|seen| f64::from(seen.second) >= second).peekable();
+        since.peek().is_some() && since.all(|seen| seen.outcomes.right > 0)
+    }
+
     /// From now on no more is expected than was asked for.
     pub(super) fn load_ends(&mut self) {
         self.closed = false;

@@ -250,6 +250,20 @@ fn a_server_that_was_never_well_has_its_class_too() {
 }
 
 #[test]
+fn right_answers_are_back_only_where_there_were_none() {
+    for (right, stopped) in [(50, false), (0, true)] {
+        let mut simulation = simulate("");
+        let refuses = answers(Outcomes { right, refused: 5000, ..Outcomes::default() });
+        simulation.see(20, &healthy()).see(6, &refuses).see(6, &healthy());
+        let failures = simulation.failures();
+        let [(_, failure)] = &failures[..] else { panic!("{failures:?}") };
+        assert_eq!(failure.still_answers, !stopped, "{failure:?}");
+        assert_eq!(simulation.at(&Happening::Answered).is_some(), stopped, "{:?}", simulation.said);
+        assert!(simulation.at(&Happening::Recovered).is_some());
+    }
+}
+
+#[test]
 fn refusals_that_are_expected_are_no_failure_while_goodput_is_at_its_level() {
     let at_level = Outcomes { right: 500, refused: 50_000, ..Outcomes::default() };
     for (refused_above, classes) in [("0.5", &[FailureClass::Refused][..]), ("1.0", &[])] {

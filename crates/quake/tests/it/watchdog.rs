@@ -156,7 +156,9 @@ impl Manager {
             assert!(self.second < begun + 60, "{mode}: it did not recover: {:?}", self.events);
             self.second().await;
         }
-        assert!(self.has(|what| *what == Happening::Answered));
+        // A server that is slow answers rightly all the time.
+        let stopped = class != FailureClass::Degraded;
+        assert_eq!(self.has(|what| *what == Happening::Answered), stopped, "{:?}", self.events);
         assert_eq!(self.failures(), [class], "{mode}: {:?}", self.events);
         assert_eq!(
             self.has(|what| *what == Happening::Ready),
