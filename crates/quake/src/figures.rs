@@ -84,6 +84,9 @@ pub struct Figures {
     pub stresses: Vec<Span>,
     /// How many faults were injected.
     pub faults: usize,
+    /// Those that could not be injected: when, which, and why.
+    #[serde(default)]
+    pub faults_failed: Vec<(f64, String)>,
     /// How often it was restarted before it failed,
     pub rejuvenations: usize,
     /// and what that cost: right answers that the baseline would have given in the seconds that were bad after them.
@@ -246,6 +249,7 @@ impl Figures {
             agents_lost: series.timeline.agents_lost.clone(),
             stresses: series.timeline.stresses.clone(),
             faults: series.timeline.faults.len(),
+            faults_failed: series.timeline.faults_failed.clone(),
             rejuvenations: series.timeline.rejuvenations.len(),
             rejuvenation_cost: rejuvenation_cost(&series.events, &seconds, baseline),
             memory_peak: usage.memory_peak,

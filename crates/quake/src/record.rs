@@ -288,6 +288,15 @@ pub enum Happening {
         /// The process.
         process: String,
     },
+    /// A fault that was told before could not be injected.
+    FaultFailed {
+        /// What was to be done.
+        action: crate::experiment::FaultAction,
+        /// To which process.
+        process: String,
+        /// Why it was not, in words.
+        why: String,
+    },
     /// A stress began (`on`) or ended.
     Stress {
         /// The resource, by the experiment's word.

@@ -287,6 +287,10 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
     if figures.faults > 0 {
         text += &format!("; faults injected: {}", figures.faults);
     }
+    if let Some((_, first)) = figures.faults_failed.first() {
+        let count = figures.faults_failed.len();
+        text += &format!("; faults that could not be injected: {count}, the first of them {first}");
+    }
     for (stress, short) in figures.stresses.iter().filter_map(|of| Some((of, of.short.as_ref()?))) {
         text += &format!("; the stress of {} was short: {short}", stress.name);
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::experiment::FaultAction;
 use crate::record::{Event, Failure, FailureClass, Happening};
 
 /// A failure is laid to a fault that came no later than this after it seemed to begin: both are seen second by second.
@@ -61,6 +62,8 @@ pub struct Timeline {
     pub stresses: Vec<Span>,
     /// Faults that were injected: when, and in words.
     pub faults: Vec<(f64, String)>,
+    /// Those that could not be: when, and which and why.
+    pub faults_failed: Vec<(f64, String)>,
     /// Preventive restarts: when, and why.
     pub rejuvenations: Vec<(f64, String)>,
     /// Agents that were lost.
@@ -73,12 +76,24 @@ impl Timeline {
         let mut all = Self::default();
         // The fault since which the system has not been well again.
         let mut fault: Option<(f64, String)> = None;
+        // That of which it was so until the last came, should that turn out to be none.
+        let mut before: Option<(f64, String)> = None;
         for event in events {
             match &event.what {
                 Happening::Fault { action, process } => {
-                    let words = format!("{action:?} of {process}").to_lowercase();
+                    let words = in_words(*action, process);
                     all.faults.push((event.at, words.clone()));
-                    fault = Some((event.at, words));
+                    before = fault.replace((event.at, words));
+                }
+                Happening::FaultFailed { action, process, why } => {
+                    let words = in_words(*action, process);
+                    let told = all.faults.iter().rposition(|(_, told)| *told == words);
+                    let at = told.map_or(event.at, |told| all.faults.remove(told).0);
+                    // One that was injected before may not be over.
+                    if fault.as_ref().is_some_and(|of| *of == (at, words.clone())) {
+                        fault = before.take();
+                    }
+                    all.faults_failed.push((at, format!("{words}: {why}")));
                 }
                 Happening::Stress { resource, on: true, short } => {
                     let (name, short) = (resource.clone(), short.clone());
@@ -110,7 +125,7 @@ impl Timeline {
                     }
                 }
                 Happening::Recovered => {
-                    fault = None;
+                    (fault, before) = (None, None);
                     for failure in all.failures.iter_mut().filter(|of| of.to_recover.is_none()) {
                         failure.to_recover = Some(event.at - failure.recovers_from());
                     }
@@ -164,6 +179,11 @@ impl Timeline {
     }
 }
 
+/// A fault in words: `kill of server`.
+fn in_words(action: FaultAction, process: &str) -> String {
+    format!("{action:?} of {process}").to_lowercase()
+}
+
 impl Span {
     /// Whether something that began then, as far as is seen by whole seconds, began in it.
     fn is_on(&self, at: f64) -> bool {
@@ -202,7 +222,6 @@ impl FailureFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::FaultAction;
 
     fn failure(class: FailureClass, since: f64) -> Happening {
         let (cause, still_answers) = ("seen".to_owned(), false);
@@ -282,6 +301,36 @@ mod tests {
         ]);
         let times: Vec<_> = of.failures.iter().map(|of| (of.to_answer, of.to_recover)).collect();
         assert_eq!(times, [(Some(0.5), Some(1.5)), (None, Some(9.0)), (None, Some(14.0))]);
+    }
+
+    #[test]
+    fn a_fault_that_could_not_be_injected_provokes_nothing() {
+        let process = || "server".to_owned();
+        let kill = || Happening::Fault { action: FaultAction::Kill, process: process() };
+        let why = "process server does not run".to_owned();
+        let failed = || Happening::FaultFailed {
+            action: FaultAction::Kill,
+            process: process(),
+            why: why.clone(),
+        };
+        let of = timeline(vec![
+            (10.0, kill()),
+            (10.5, failed()),
+            (12.0, failure(FailureClass::Hang, 11.0)),
+            (13.0, Happening::Recovered),
+            // The first is not over when the second comes too early.
+            (20.0, kill()),
+            (20.5, kill()),
+            (20.6, failed()),
+            (21.0, failure(FailureClass::Crash, 20.9)),
+        ]);
+        let told = "kill of server";
+        assert_eq!(of.faults, [(20.0, told.to_owned())]);
+        let failed = [10.0, 20.5].map(|at| (at, format!("{told}: {why}")));
+        assert_eq!(of.faults_failed, failed);
+        let by: Vec<_> = of.failures.iter().map(|of| of.provoked_by.as_deref()).collect();
+        assert_eq!(by, [None, Some(told)], "{of:?}");
+        assert!((of.failures[1].to_detect - 1.0).abs() < 1e-9, "from the first: {of:?}");
     }
 
     #[test]

@@ -283,6 +283,9 @@ fn figures(html: &mut String, of: &Figures) {
             format!("{} times, at the cost of {cost} right answers", of.rejuvenations),
         ));
     }
+    for (at, which) in &of.faults_failed {
+        rows.push(row("Not injected", format!("after {}, {which}", words::seconds(*at))));
+    }
     if let Some(audit) = &of.audit {
         let [answered, lost, doubled, invented] =
             [audit.answered, audit.lost, audit.doubled, audit.invented].map(words::count);
@@ -450,6 +453,10 @@ pub(crate) fn told(what: &Happening) -> String {
         }
         Happening::Fault { action, process } => {
             format!("fault: {} of {process}", format!("{action:?}").to_lowercase())
+        }
+        Happening::FaultFailed { action, process, why } => {
+            let action = format!("{action:?}").to_lowercase();
+            format!("no fault: {action} of {process} could not be injected: {why}")
         }
         Happening::Stress { resource, on, short } => {
             let what = if *on { "began" } else { "ended" };
