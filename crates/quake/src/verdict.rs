@@ -156,7 +156,7 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
 
 /// What is told beside any verdict.
 fn notes(figures: &Figures) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = flat(figures).filter_map(|of| grew(of, figures)).collect();
     let Outcomes { refused, .. } = figures.outcomes;
     if refused > 0 {
         let part = words::percent(refused as f64 / figures.outcomes.total() as f64);
@@ -238,10 +238,31 @@ fn growth(of: &ResourceAgeing, figures: &Figures) -> String {
     text
 }
 
+fn flat(figures: &Figures) -> impl Iterator<Item = &ResourceAgeing> {
+    figures.ageing.iter().filter(|of| of.ageing.judgement == Judgement::Flat)
+}
+
+/// Growth that is sure, and too little to be a leak.
+fn grew(of: &ResourceAgeing, figures: &Figures) -> Option<String> {
+    let ageing = &of.ageing;
+    let per = ageing.per_request.filter(|per| per.lower > 0.0)?;
+    let (per, unit) = match of.resource.as_str() {
+        "memory" => (per, "a request"),
+        _ => (per.times(1000.0), "per 1,000 requests"),
+    };
+    let [lower, upper] = [per.lower, per.upper].map(|of_it| amount(of_it, &of.resource));
+    let mut text = format!("{} of {} grew by {lower} to {upper} {unit}", of.resource, of.process);
+    if let Some(hour) = ageing.per_hour.filter(|_| ageing.level > 0.0) {
+        let most = hour.upper * figures.seconds / 3600.0 / ageing.level;
+        text += &format!(", at most {} of what it uses", words::share(most));
+    }
+    Some(text)
+}
+
 /// What is sure of what does not rise: no leak above so much a request.
 fn excluded(figures: &Figures) -> Vec<String> {
-    let flat = figures.ageing.iter().filter(|of| of.ageing.judgement == Judgement::Flat);
-    let words = flat.filter_map(|of| {
+    let unsure = flat(figures).filter(|of| grew(of, figures).is_none());
+    let words = unsure.filter_map(|of| {
         let upper = of.ageing.per_request?.upper.max(0.0);
         if upper == 0.0 {
             return Some(format!("{} of {}", of.resource, of.process));

@@ -37,6 +37,8 @@ struct Behaviour {
     seconds: u32,
     /// Bytes a request.
     leak: f64,
+    /// By what part of it memory goes up before it is collected.
+    saw: f64,
     /// From then on nothing is answered.
     zombie_from: Option<u32>,
     /// It is killed then, and is away for three seconds.
@@ -58,6 +60,7 @@ const WELL: Behaviour = Behaviour {
     rate: 500.0,
     seconds: 300,
     leak: 0.0,
+    saw: 0.15,
     zombie_from: None,
     killed_at: None,
     wrong: 0,
@@ -125,7 +128,7 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
 
 fn system(of: Behaviour, second: u32) -> SystemSecond {
     let lived = second.min(of.zombie_from.unwrap_or(u32::MAX));
-    let saw = 0.15 * (f64::from(second % 17) / 17.0 + 0.1 * jitter(second, 5));
+    let saw = of.saw * (f64::from(second % 17) / 17.0 + 0.1 * jitter(second, 5));
     let memory = 100e6 * (1.0 + saw) + of.leak * of.rate * f64::from(lived);
     let sample = ProcessSample {
         pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
@@ -244,6 +247,15 @@ fn each_behaviour_has_its_verdict() {
     let leaking = line_of(Behaviour { leak: 1024.0, ..WELL });
     assert!(leaking.contains("AGEING over 150,"), "{leaking}");
     assert!(leaking.contains("memory of server grows by 1"), "{leaking}");
+    // Sure, and 0.4 % of what it uses.
+    let little = line_of(Behaviour { leak: 2.5, saw: 0.002, ..WELL });
+    assert!(little.contains(": flat over 150,"), "{little}");
+    let (_, grew) = little.split_once("memory of server grew by ").expect(&little);
+    assert!(
+        grew.contains(" bytes a request, at most 0.") && grew.ends_with(" % of what it uses"),
+        "{little}"
+    );
+    assert!(!flat.contains("grew"), "{flat}");
     let sessions = line_of(Behaviour { leak: 1024.0, sessions: true, ..WELL });
     assert!(sessions.contains("answers opened a session that no client used again"), "{sessions}");
     let zombie = line_of(Behaviour { leak: 10_000.0, zombie_from: Some(100), ..WELL });
