@@ -103,7 +103,10 @@ pub struct Figures {
     pub generator: Generator,
     /// What watching the system used, in parts of a processor.
     pub watching: f64,
-    /// What the server holds against what clients saw.
+    /// Requests whose answers were wrong: the first 20.
+    #[serde(default)]
+    pub wrong_requests: Vec<u64>,
+    /// What the server holds against what clients saw; examples of it as well.
     pub audit: Option<AuditOutcome>,
     /// Errors in words.
     pub said: BTreeSet<String>,
@@ -143,7 +146,12 @@ pub struct CellSeries {
     pub events: Vec<Event>,
     /// What that tells together.
     pub timeline: Timeline,
+    /// Requests that are named, each with what was found of it: `wrong 5`, `lost 7`.
+    pub named_requests: Vec<String>,
 }
+
+/// Requests of a kind that are named among the figures.
+const EXAMPLES: usize = 20;
 
 /// A second, as far as it matters for all that is not drawn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -224,6 +232,14 @@ impl Figures {
         let ended = all.outcomes.total();
         let good = good_seconds(&seconds, baseline, experiment);
         let rate = |count: u64, by: f64| if by > 0.0 { count as f64 / by } else { 0.0 };
+        all.wrong_requests.sort_unstable();
+        let mut audit = outcome.as_ref().and_then(|of| of.audit.clone());
+        let wrong = all.wrong_requests.iter().map(|number| format!("wrong {number}"));
+        series.named_requests = wrong.collect();
+        if let Some(audit) = &mut audit {
+            series.named_requests.extend(audit.examples.iter().cloned());
+            audit.examples.truncate(EXAMPLES);
+        }
         let figures = Self {
             system: filled(&experiment.system.name, &values),
             cell: cell.name().to_owned(),
@@ -269,7 +285,8 @@ impl Figures {
                 ),
             },
             watching: rate(watching, watched as f64 * 1e6),
-            audit: outcome.as_ref().and_then(|of| of.audit.clone()),
+            wrong_requests: all.wrong_requests.iter().copied().take(EXAMPLES).collect(),
+            audit,
             said: all.said,
             operations: all.operations,
             environment: outcome.as_ref().map(|of| of.environment.clone()).unwrap_or_default(),

@@ -14,7 +14,7 @@
 //!     requests.bin           what became of each request, for audits
 //!     log/PROCESS            what processes of the system wrote
 //!     outcome.json           [`CellOutcome`]; it is there when the cell is complete, and not before
-//! report.html, results.csv, series.csv, results.json
+//! report.html, results.csv, series.csv, requests.csv, results.json
 //! ```
 //!
 //! Times are seconds since the common start of the cell, by the manager's clock. [`RunDirectory`] reads and writes
@@ -209,6 +209,9 @@ pub struct LoadSecond {
     pub memory: u64,
     /// Some of the second's explicit errors, in words: at most 3.
     pub said: Vec<String>,
+    /// The numbers of requests whose answers were wrong, as far as they are named (`limits.named_requests`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_requests: Vec<u64>,
 }
 
 /// A second on the host of the system under test.
@@ -390,6 +393,6 @@ pub struct AuditOutcome {
     pub doubled: u64,
     /// That it has done and nobody sent.
     pub invented: u64,
-    /// The first of them, by ID: at most 20.
+    /// They, one by one (`lost 5`): of each kind no more than `limits.named_requests`.
     pub examples: Vec<String>,
 }

@@ -124,11 +124,18 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
     {
         let [lost, doubled, invented] =
             [audit.lost, audit.doubled, audit.invented].map(words::count);
-        let cause = format!("the audit found {lost} lost, {doubled} doubled, {invented} invented");
+        let mut cause =
+            format!("the audit found {lost} lost, {doubled} doubled, {invented} invented");
+        if !audit.examples.is_empty() {
+            let first: Vec<&str> =
+                audit.examples.iter().take(words::NAMED).map(String::as_str).collect();
+            cause += &format!(" (first {})", first.join(", "));
+        }
         return (VerdictKind::Failed(FailureClass::Wrong), right, cause);
     }
     if wrong > 0 {
-        let cause = format!("{} answers were not right", words::count(wrong));
+        let which = words::requests(&figures.wrong_requests);
+        let cause = format!("{} answers were not right{which}", words::count(wrong));
         return (VerdictKind::Failed(FailureClass::Wrong), right, cause);
     }
     if figures.ended.is_none() {

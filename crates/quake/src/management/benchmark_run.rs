@@ -508,7 +508,8 @@ impl<'r> BenchmarkRun<'r> {
         let view = ClientView::read(logs.iter().map(PathBuf::as_path));
         let output = BufReader::new(File::open(self.directory.path().join(AUDIT))?);
         let compared = view.map_err(AuditError::from);
-        let compared = compared.and_then(|view| audit.compare(&view, output, others));
+        let named = self.experiment.limits.named_requests;
+        let compared = compared.and_then(|view| audit.compare(&view, output, others, named));
         Ok(compared.map_err(|error| in_words(&error)))
     }
 

@@ -167,6 +167,21 @@ pub(super) fn series(run: &RunReport) -> String {
     csv
 }
 
+/// A row for each request that is named: what was found of it, and its number.
+pub(super) fn requests(run: &RunReport) -> String {
+    let mut csv = String::new();
+    row(&mut csv, ["cell", "repetition", "found", "request"].map(str::to_owned));
+    for cell in &run.cells {
+        for named in &cell.series.named_requests {
+            let (found, request) = named.split_once(' ').unwrap_or((named, ""));
+            let of = &cell.figures;
+            let fields = [&of.cell, &of.repetition.to_string(), found, request];
+            row(&mut csv, fields.map(str::to_owned));
+        }
+    }
+    csv
+}
+
 /// What all processes of the system use together.
 fn sums(of: Option<&SystemPoint>) -> [String; 8] {
     let sum = |value: fn(&crate::figures::ProcessPoint) -> u64| {

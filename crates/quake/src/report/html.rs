@@ -293,9 +293,13 @@ fn figures(html: &mut String, of: &Figures) {
             "of {answered} right answers {lost} lost, {doubled} doubled; {invented} invented"
         );
         if !audit.examples.is_empty() {
-            let _ = write!(told, ": {}", audit.examples.join(", "));
+            let _ = write!(told, ": {}; all in requests.csv", audit.examples.join(", "));
         }
         rows.push(row("Audit", told));
+    }
+    if !of.wrong_requests.is_empty() {
+        let first: Vec<String> = of.wrong_requests.iter().map(u64::to_string).collect();
+        rows.push(row("Wrong", format!("requests {}; all in requests.csv", first.join(", "))));
     }
     for (name, of) in of.operations.iter().filter(|_| of.operations.len() > 1) {
         rows.push(row(&format!("Operation {name}"), outcomes(of)));

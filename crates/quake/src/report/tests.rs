@@ -121,6 +121,7 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
         lag: 200 + whole(300.0 * jitter(second, 77)),
         processor: 120 * right,
         memory: 12 << 20,
+        wrong_requests: (100..100 + outcomes.wrong).collect(),
         said: if away { vec!["connection refused <111>".to_owned()] } else { Vec::new() },
         ..LoadSecond::default()
     }
@@ -213,7 +214,12 @@ fn cell(run: &RunDirectory, values: &[(&str, &str)], repetition: u64, of: Behavi
     for event in events(of) {
         writer.event(&event).expect("it can be written");
     }
-    let audit = AuditOutcome { answered: outcomes.right, lost: of.lost, ..AuditOutcome::default() };
+    let audit = AuditOutcome {
+        answered: outcomes.right,
+        lost: of.lost,
+        examples: (0..of.lost).map(|number| format!("lost {number}")).collect(),
+        ..AuditOutcome::default()
+    };
     let outcome = CellOutcome {
         ended: "its time was over".to_owned(),
         seconds: f64::from(of.seconds),
@@ -266,11 +272,13 @@ fn each_behaviour_has_its_verdict() {
     );
     let wrong = line_of(Behaviour { wrong: 3, ..WELL });
     assert!(
-        wrong.contains(": WRONG after") && wrong.contains("3 answers were not right"),
+        wrong.contains(": WRONG after")
+            && wrong.contains("3 answers were not right (requests 100, 101, 102)"),
         "{wrong}"
     );
     let lost = line_of(Behaviour { lost: 2, ..WELL });
     assert!(lost.contains(": WRONG after") && lost.contains("the audit found 2 lost"), "{lost}");
+    assert!(lost.ends_with("0 invented (first lost 0, lost 1)"), "{lost}");
     let refuses = line_of(Behaviour { refused: 2250, ..WELL });
     let told = ": REFUSED from the start, most of them refused, 90 % of requests refused, 99 % of them within 2 ms";
     assert!(refuses.ends_with(told), "{refuses}");
@@ -323,6 +331,23 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     faulty.outcomes = Outcomes { error: 50, ..Outcomes::default() };
     assert_eq!(crate::verdict::Verdict::of(&faulty).kind.word(), "ERROR");
     assert!(verdict.cause.contains("not recovered from what kill of server did"), "{verdict:?}");
+}
+
+#[test]
+fn each_request_that_was_wrong_or_lost_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let of = Behaviour { wrong: 30, lost: 25, seconds: 20, ..WELL };
+    let results = matrix(directory.path(), &[("1.4", "request", of)]);
+    let figures = &results.cells[0].figures;
+    assert_eq!(figures.wrong_requests, (100..120).collect::<Vec<u64>>(), "the first of them");
+    assert_eq!(figures.audit.as_ref().map(|of| of.examples.len()), Some(20));
+    let csv = fs::read_to_string(directory.path().join("requests.csv")).expect("it is there");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("cell,repetition,found,request", 1 + 30 + 25));
+    assert_eq!(lines[30], "\"scope=request,version=1.4\",1,wrong,129");
+    assert_eq!(lines[55], "\"scope=request,version=1.4\",1,lost,24");
+    let page = fs::read_to_string(directory.path().join(PAGE)).expect("it is there");
+    assert!(page.contains("100, 101, 102") && page.contains("all in requests.csv"));
 }
 
 #[test]

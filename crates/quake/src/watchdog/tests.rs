@@ -116,6 +116,8 @@ impl Simulation {
             clients.held_back = seen.held_back;
             clients.outcomes = seen.outcomes;
             clients.clients = self.clients;
+            clients.wrong_requests =
+                (7..).take(usize::try_from(seen.outcomes.wrong).expect("few")).collect();
             (clients.under_way, clients.overdue) = self.count(&clients);
             #[expect(
                 clippy::cast_possible_truncation,
@@ -200,7 +202,7 @@ fn failing() -> Vec<(FailureClass, Seen, u32, &'static str)> {
             FailureClass::Wrong,
             of(Outcomes { right: 499, wrong: 1, ..some }),
             1,
-            "1 answers were wrong",
+            "1 answers were wrong (requests 7), 499 right",
         ),
         (FailureClass::Wrong, of(Outcomes { right: 5, wrong: 490, ..some }), 1, "wrong"),
         (FailureClass::Error, of(Outcomes { right: 250, error: 250, ..some }), 6, "error"),
