@@ -484,13 +484,13 @@ fn environment(html: &mut String, run: &RunReport) {
             }
         }
         for (agent, (offset, within)) in cell.figures.clocks.iter().enumerate() {
-            let row = (format!("Clock of agent {agent}"), {
+            let of =
+                if run.cells.len() > 1 { format!(", {}", cell.title()) } else { String::new() };
+            let row = (format!("Clock of agent {agent}{of}"), {
                 let micros = |of: f64| format!("{} ms", words::number(1000.0 * of));
                 format!("{} off, within {}", micros(*offset), micros(*within))
             });
-            if !rows.contains(&row) && run.cells.len() == 1 {
-                rows.push(row);
-            }
+            rows.push(row);
         }
     }
     html.push_str("<section>");

@@ -393,6 +393,8 @@ fn the_report_shows_what_fails_and_what_that_has_in_common() {
         "Generator: lag",
         "connection refused &lt;111&gt;",
         "Linux 6.1",
+        "Clock of agent 1, scope=session,version=1.4<td>0.1 ms off, within 0.05 ms",
+        "Clock of agent 0, scope=request,version=1.2.1<td>",
         "fishplate quake run experiment.toml",
     ] {
         assert!(page.contains(part), "{part} is not in the page");
