@@ -221,6 +221,9 @@ pub struct SystemSecond {
     pub second: u32,
     /// The processes of the system, by the experiment's names; their children are counted with them.
     pub processes: BTreeMap<String, ProcessSample>,
+    /// What they could still have by limits of their own, as of the same seconds in which connections are counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headroom: BTreeMap<String, Headroom>,
     /// Connections to the server's port that are established, as of the last count: one in ten seconds.
     pub connections: u64,
     /// The host's memory that is available, in bytes.
@@ -249,6 +252,16 @@ pub struct ProcessSample {
     pub descriptors: u64,
     /// Processor time in this second, in microseconds.
     pub processor: u64,
+}
+
+/// What a process and its children could still have before one of them reaches a limit of its own, and which; none if there
+/// is no limit.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Headroom {
+    /// Bytes of memory.
+    pub memory: Option<(u64, String)>,
+    /// Descriptors.
+    pub descriptors: Option<(u64, String)>,
 }
 
 /// Something that happened.

@@ -86,7 +86,7 @@ pub fn verdict(cell: &CellDirectory, experiment: &Experiment) -> Result<Verdict,
 impl Verdict {
     /// The verdict on a cell of these figures.
     pub fn of(figures: &Figures) -> Self {
-        let rising: Vec<String> = rising(figures).map(|of| growth(of, figures)).collect();
+        let rising: Vec<String> = rising(figures).map(growth).collect();
         let (kind, requests, mut cause) = judged(figures, &rising);
         let failed = matches!(kind, VerdictKind::Failed(_));
         if failed {
@@ -223,7 +223,7 @@ pub(crate) fn slope(of: Slope, resource: &str) -> String {
     format!("{slope} {per} (95 %: {lower} to {upper})")
 }
 
-fn growth(of: &ResourceAgeing, figures: &Figures) -> String {
+fn growth(of: &ResourceAgeing) -> String {
     let ageing = &of.ageing;
     let mut text = format!("{} of {} grows", of.resource, of.process);
     // Over requests if it surely does so; what grows by time, whether anybody asks or not, over time.
@@ -237,10 +237,10 @@ fn growth(of: &ResourceAgeing, figures: &Figures) -> String {
         }
         (None, None) => {}
     }
-    let room = figures.memory_available.filter(|_| of.resource == "memory");
-    if let (Some(room), Some(per)) = (room, ageing.per_hour.filter(|per| per.lower > 0.0)) {
-        let hours = room as f64 / per.slope;
-        text += &format!("; the host's memory would last {}", words::seconds(3600.0 * hours));
+    if let (Some((room, by)), Some(per)) = (&of.room, ageing.per_hour.filter(|per| per.lower > 0.0))
+    {
+        let hours = *room as f64 / per.slope;
+        text += &format!("; {by} would last {}", words::seconds(3600.0 * hours));
     }
     text
 }

@@ -8,8 +8,8 @@ use super::compare::{Condition, compare};
 use super::{CellResult, PAGE, RESULTS, Results, write};
 use crate::experiment::FaultAction;
 use crate::record::{
-    AuditOutcome, Cell, CellOutcome, Event, Failure, FailureClass, Happening, LoadSecond, Outcomes,
-    ProcessSample, RunDirectory, SystemSecond, histogram,
+    AuditOutcome, Cell, CellOutcome, Event, Failure, FailureClass, Happening, Headroom, LoadSecond,
+    Outcomes, ProcessSample, RunDirectory, SystemSecond, histogram,
 };
 
 const EXPERIMENT: &str = r#"
@@ -49,6 +49,9 @@ struct Behaviour {
     refused: u64,
     /// Each answer opens one.
     sessions: bool,
+    is_confined: bool,
+    /// Descriptors a second.
+    descriptors: u64,
     /// Memory is taken away then, and the stress is killed five seconds later.
     stressed_at: Option<u32>,
 }
@@ -67,8 +70,22 @@ const WELL: Behaviour = Behaviour {
     lost: 0,
     refused: 0,
     sessions: false,
+    is_confined: false,
+    descriptors: 0,
     stressed_at: None,
 };
+
+impl Behaviour {
+    /// As of every tenth second: it has 1 GiB of the host's 4 to itself.
+    fn headroom(self, second: u32) -> BTreeMap<String, Headroom> {
+        let left = Headroom {
+            memory: self.is_confined.then(|| (1 << 30, "its control group's memory".to_owned())),
+            descriptors: Some((400, "its limit of descriptors".to_owned())),
+        };
+        let told = second.is_multiple_of(10);
+        told.then(|| ("server".to_owned(), left)).into_iter().collect()
+    }
+}
 
 /// The whole part.
 #[expect(
@@ -135,12 +152,13 @@ fn system(of: Behaviour, second: u32) -> SystemSecond {
         pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
         memory: whole(memory),
         threads: 30,
-        descriptors: 60 + u64::from(second % 3),
+        descriptors: 60 + u64::from(second % 3) + of.descriptors * u64::from(lived),
         processor: 450_000,
     };
     SystemSecond {
         second,
         processes: [("server".to_owned(), sample)].into(),
+        headroom: of.headroom(second),
         connections: 8,
         memory_available: 4 << 30,
         disk_free: 10 << 30,
@@ -293,6 +311,20 @@ fn each_behaviour_has_its_verdict() {
     assert!(short.contains("undecided after 4,") && short.contains("run longer"), "{short}");
     let silent = line_of(Behaviour { rate: 0.0, ..WELL });
     assert!(silent.contains("undecided") && silent.contains("nothing was answered"), "{silent}");
+}
+
+#[test]
+fn what_is_used_up_lasts_until_the_nearest_limit() {
+    let leaking = Behaviour { leak: 1024.0, ..WELL };
+    // 1 KiB of each of 500 requests a second.
+    assert!(line_of(leaking).contains("the host's memory would last 2."), "{}", line_of(leaking));
+    let confined = line_of(Behaviour { is_confined: true, ..leaking });
+    assert!(confined.contains("its control group's memory would last 3"), "{confined}");
+    let open = line_of(Behaviour { descriptors: 2, ..WELL });
+    assert!(open.contains("descriptors of server grows by"), "{open}");
+    let (_, lasts) = open.split_once("its limit of descriptors would last ").expect(&open);
+    // 400 of 2 a second.
+    assert!(lasts.starts_with("3.3") && lasts.contains("min"), "{open}");
 }
 
 #[test]
