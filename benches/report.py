@@ -306,7 +306,7 @@ def quake(found: dict) -> list[str]:
             lines.append("| " + " | ".join([
                 " ".join([name, *of["settings"]]), cell["line"], f"{cell['goodput']:.0f}",
                 milliseconds(cell["latency"], "p50", "p99"), milliseconds(cell["refusal"], "p99"),
-                f"{cell['availability_clients'] or 0:.1%}", back(cell["failures"]), audited(cell["audit"])]) + " |")
+                f"{available(cell):.2%}", back(cell["failures"]), audited(cell["audit"])]) + " |")
     if watching := found.get("watching"):
         lines += ["", f"Watched, the server gives {watching['rate']['median']:.3f} of what it gives alone (in "
                   f"{len(watching['rounds'])} rounds {watching['rate']['least']} to {watching['rate']['most']}), for "
@@ -333,6 +333,12 @@ def milliseconds(quantiles: dict | None, *names: str) -> str:
 def back(failures: list[dict]) -> str:
     times = [failure["to_recover"] for failure in failures if failure.get("to_recover") is not None]
     return f"{statistics.median(times):.1f} s ({len(times)} of {len(failures)})" if times else ""
+
+
+def available(cell: dict) -> float:
+    """Right answers in time, of all requests but those that clients left: as QUAKE has it now, whenever the cell was kept."""
+    counts = cell["outcomes"]
+    return counts["right"] / max(1, sum(counts.values()) - counts.get("abandoned", 0) + cell["generator"]["held_back"])
 
 
 def audited(found: dict | None) -> str:

@@ -11,8 +11,6 @@ use crate::load::WARM_UP;
 use crate::load::log::{self, LogError, LoggedRequest};
 use crate::record::{AuditOutcome, Outcome, Outcomes};
 
-/// IDs that are told of an audit.
-const EXAMPLES: usize = 20;
 /// Bytes in which a number has room.
 const NUMBER: u64 = 80;
 
@@ -90,16 +88,16 @@ impl ClientView {
     }
 
     /// Against a ledger: a line for each request that the server has done, its number first in it. Numbers of the
-    /// warm-up and of probes are no part of it; what is no number was invented.
+    /// warm-up and of probes are no part of it; what is no number was invented. Of each kind so many are named.
     ///
     /// # Errors
     /// The ledger can't be read.
-    pub fn against_ledger(&self, ledger: impl BufRead) -> io::Result<AuditOutcome> {
+    pub fn against_ledger(&self, ledger: impl BufRead, named: usize) -> io::Result<AuditOutcome> {
         let mut outcome =
             AuditOutcome { answered: self.count(Seen::Done), ..AuditOutcome::default() };
         let mut times = vec![0_u8; self.seen.len()];
-        let example = |examples: &mut Vec<String>, told: String| {
-            if examples.len() < EXAMPLES {
+        let example = |examples: &mut Vec<String>, count: u64, told: String| {
+            if count <= named as u64 {
                 examples.push(told);
             }
         };
@@ -114,13 +112,13 @@ impl ClientView {
             match place.filter(|place| self.seen.get(*place).is_some_and(|it| it.may_be_done())) {
                 None => {
                     outcome.invented += 1;
-                    example(&mut outcome.examples, format!("invented {id}"));
+                    example(&mut outcome.examples, outcome.invented, format!("invented {id}"));
                 }
                 Some(place) => {
                     times[place] = times[place].saturating_add(1);
                     if times[place] == 2 {
                         outcome.doubled += 1;
-                        example(&mut outcome.examples, format!("doubled {id}"));
+                        example(&mut outcome.examples, outcome.doubled, format!("doubled {id}"));
                     }
                 }
             }
@@ -128,7 +126,7 @@ impl ClientView {
         for (number, seen) in self.seen.iter().enumerate() {
             if *seen == Seen::Done && times[number] == 0 {
                 outcome.lost += 1;
-                example(&mut outcome.examples, format!("lost {number}"));
+                example(&mut outcome.examples, outcome.lost, format!("lost {number}"));
             }
         }
         Ok(outcome)
@@ -191,7 +189,8 @@ impl Audit {
         command.iter().map(|word| fill(word, values)).collect()
     }
 
-    /// Compares what that program wrote. `others` are requests that count and that no log has.
+    /// Compares what that program wrote. `others` are requests that count and that no log has; of each kind of what is found so
+    /// many are named.
     ///
     /// # Errors
     /// It can't be read, or is no number where one is needed.
@@ -200,9 +199,10 @@ impl Audit {
         view: &ClientView,
         output: impl BufRead,
         others: UnloggedRequests,
+        named: usize,
     ) -> Result<AuditOutcome, AuditError> {
         if !self.ledger.is_empty() {
-            return Ok(view.against_ledger(output)?);
+            return Ok(view.against_ledger(output, named)?);
         }
         let mut text = String::new();
         output.take(NUMBER).read_to_string(&mut text)?;
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_ledger_that_agrees_has_what_was_answered_and_may_have_what_nobody_knows() {
         for ledger in ["0\n1\n5\n", "0\n1\n2\n5\n", "5 x\n1 x\n0 x\n\n1000000000\n2000000007\n"] {
-            let outcome = view(&SEEN).against_ledger(ledger.as_bytes()).expect("it can be read");
+            let outcome = view(&SEEN).against_ledger(ledger.as_bytes(), 9).expect("it can be read");
             assert_eq!(
                 outcome,
                 AuditOutcome { answered: 3, ..AuditOutcome::default() },
@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn lost_doubled_and_invented_are_told_apart() {
-        let outcome = view(&SEEN).against_ledger(&b"0\n0\n0\n2\n2\n3\n4\n77\nx\n1\n"[..]);
+        let ledger = &b"0\n0\n0\n2\n2\n3\n4\n77\nx\n1\n"[..];
+        let outcome = view(&SEEN).against_ledger(ledger, 9);
         let outcome = outcome.expect("it can be read");
         assert_eq!(
             (outcome.answered, outcome.lost, outcome.doubled, outcome.invented),
@@ -270,6 +271,9 @@ mod tests {
             "lost 5",
         ];
         assert_eq!(outcome.examples, told);
+        let bounded = view(&SEEN).against_ledger(ledger, 1).expect("it can be read");
+        assert_eq!(bounded.examples, ["doubled 0", "invented 3", "lost 5"], "of each kind one");
+        assert_eq!((bounded.lost, bounded.doubled, bounded.invented), (1, 2, 4), "all count");
     }
 
     #[test]
@@ -314,7 +318,7 @@ mod tests {
         );
         let compare = |audit: &Audit, output: &str, others| {
             let others = UnloggedRequests { done: others, unknown: 0 };
-            audit.compare(&view(&SEEN), output.as_bytes(), others)
+            audit.compare(&view(&SEEN), output.as_bytes(), others, 9)
         };
         let outcome = compare(&by_ledger, "0\n1\n5\n", 0).expect("it is a ledger");
         assert_eq!(outcome, AuditOutcome { answered: 3, ..AuditOutcome::default() });

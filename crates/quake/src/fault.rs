@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use crate::agent::in_words;
 use crate::experiment::{Fault, FaultAction};
 use crate::random::{Random, Stream};
 use crate::record::Happening;
@@ -78,25 +79,35 @@ impl Iterator for FaultSchedule {
     }
 }
 
-/// Does it to the system, and tells so.
-///
-/// # Errors
-/// There is no such process, or it does not come back from a restart.
-pub async fn inject(
-    fault: &DueFault,
-    system: &SystemUnderTest,
-    happenings: &Happenings,
-) -> Result<(), SystemError> {
-    let process = &fault.process;
-    let what = Happening::Fault { action: fault.action, process: process.clone() };
+/// Does it to the system, and tells so: before it is done, for what follows from it is no failure of the system's own; and
+/// if it could not be done, why.
+pub async fn inject(fault: &DueFault, system: &SystemUnderTest, happenings: &Happenings) {
+    let (action, process) = (fault.action, fault.process.clone());
     // If nobody listens any more, the cell is over.
-    let _ = happenings.send(Happened { at: Instant::now(), what });
+    let tell = |what| drop(happenings.send(Happened { at: Instant::now(), what }));
+    tell(Happening::Fault { action, process: process.clone() });
+    use SystemError::{NoSuchProcess, NotRunning, ReaperGone};
+    if let Err(error @ (NoSuchProcess { .. } | NotRunning { .. } | ReaperGone { .. })) =
+        inflict(fault, system).await
+    {
+        tell(Happening::FaultFailed { action, process, why: in_words(&error) });
+    }
+    // Any other is of a server that was ended and does not come back, which the watchdog sees.
+}
+
+async fn inflict(fault: &DueFault, system: &SystemUnderTest) -> Result<(), SystemError> {
+    let process = &fault.process;
+    if !system.runs(process)? {
+        return Err(SystemError::NotRunning { process: process.clone() });
+    }
     match fault.action {
         FaultAction::Kill => system.signal(process, Signal::SIGKILL as i32).await,
         FaultAction::Stop => {
             system.signal(process, Signal::SIGSTOP as i32).await?;
             tokio::time::sleep(fault.length).await;
-            system.signal(process, Signal::SIGCONT as i32).await
+            // It was stopped, whatever has become of it.
+            let _ = system.signal(process, Signal::SIGCONT as i32).await;
+            Ok(())
         }
         FaultAction::Restart => system.restart(Some(process)).await,
     }

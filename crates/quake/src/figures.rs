@@ -1,8 +1,10 @@
 //! The figures of a cell: what its files come to (`results.json`), and its time series.
 //!
-//! Goodput is right answers a second within the deadline. Availability as clients see it is the part of seconds with
-//! load in which goodput was above what counts as degraded; as the server's own probe sees it, the part of probes that
-//! were answered (DBench-OLTP: Vieira and Madeira, VLDB 2003).
+//! Goodput is right answers a second within the deadline. Availability as clients see it is the success ratio of their
+//! requests: the part that was answered rightly, within the deadline, of all that should have been (Site Reliability
+//! Engineering, chapter 3: "aggregate availability"); so an outage counts by what it cost, however short. As the server's own
+//! probe sees it, it is the part of probes that were answered. Seconds served are the part of seconds with load in which
+//! goodput was above what counts as degraded: availability by time (DBench-OLTP: Vieira and Madeira, VLDB 2003).
 
 mod failures;
 mod series;
@@ -64,8 +66,12 @@ pub struct Figures {
     pub refusal: Option<Quantiles>,
     /// Answers that opened a session which nobody will use again, for want of cookies.
     pub dropped_sessions: u64,
-    /// Part of seconds with load in which the system served, 0 to 1; none if there was no load.
+    /// Part of requests that were answered rightly and in time, of all that ended or were held back, 0 to 1, without those
+    /// that clients left; none if there was none.
     pub availability_clients: Option<f64>,
+    /// Part of seconds with load in which the system served: goodput was not degraded; none if there was no load.
+    #[serde(default)]
+    pub seconds_served: Option<f64>,
     /// Part of probes that were answered; none if there was no probe.
     pub availability_probe: Option<f64>,
     /// How it failed.
@@ -73,8 +79,14 @@ pub struct Figures {
     /// Client agents that were lost: when, and which.
     #[serde(default)]
     pub agents_lost: Vec<(f64, u32)>,
+    /// What was taken away, and what could not be had of it.
+    #[serde(default)]
+    pub stresses: Vec<Span>,
     /// How many faults were injected.
     pub faults: usize,
+    /// Those that could not be injected: when, which, and why.
+    #[serde(default)]
+    pub faults_failed: Vec<(f64, String)>,
     /// How often it was restarted before it failed,
     pub rejuvenations: usize,
     /// and what that cost: right answers that the baseline would have given in the seconds that were bad after them.
@@ -91,7 +103,10 @@ pub struct Figures {
     pub generator: Generator,
     /// What watching the system used, in parts of a processor.
     pub watching: f64,
-    /// What the server holds against what clients saw.
+    /// Requests whose answers were wrong: the first 20.
+    #[serde(default)]
+    pub wrong_requests: Vec<u64>,
+    /// What the server holds against what clients saw; examples of it as well.
     pub audit: Option<AuditOutcome>,
     /// Errors in words.
     pub said: BTreeSet<String>,
@@ -131,7 +146,12 @@ pub struct CellSeries {
     pub events: Vec<Event>,
     /// What that tells together.
     pub timeline: Timeline,
+    /// Requests that are named, each with what was found of it: `wrong 5`, `lost 7`.
+    pub named_requests: Vec<String>,
 }
+
+/// Requests of a kind that are named among the figures.
+const EXAMPLES: usize = 20;
 
 /// A second, as far as it matters for all that is not drawn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -212,6 +232,14 @@ impl Figures {
         let ended = all.outcomes.total();
         let good = good_seconds(&seconds, baseline, experiment);
         let rate = |count: u64, by: f64| if by > 0.0 { count as f64 / by } else { 0.0 };
+        all.wrong_requests.sort_unstable();
+        let mut audit = outcome.as_ref().and_then(|of| of.audit.clone());
+        let wrong = all.wrong_requests.iter().map(|number| format!("wrong {number}"));
+        series.named_requests = wrong.collect();
+        if let Some(audit) = &mut audit {
+            series.named_requests.extend(audit.examples.iter().cloned());
+            audit.examples.truncate(EXAMPLES);
+        }
         let figures = Self {
             system: filled(&experiment.system.name, &values),
             cell: cell.name().to_owned(),
@@ -230,11 +258,14 @@ impl Figures {
             service: Quantiles::of(&all.service),
             refusal: Quantiles::of(&all.refusal),
             dropped_sessions: all.dropped_sessions,
-            availability_clients: part(&good),
+            availability_clients: success_ratio(&all.outcomes, all.held_back),
+            seconds_served: part(&good),
             availability_probe: (probes > 0).then(|| answered as f64 / probes as f64),
             failures: series.timeline.failures.clone(),
             agents_lost: series.timeline.agents_lost.clone(),
+            stresses: series.timeline.stresses.clone(),
             faults: series.timeline.faults.len(),
+            faults_failed: series.timeline.faults_failed.clone(),
             rejuvenations: series.timeline.rejuvenations.len(),
             rejuvenation_cost: rejuvenation_cost(&series.events, &seconds, baseline),
             memory_peak: usage.memory_peak,
@@ -254,7 +285,8 @@ impl Figures {
                 ),
             },
             watching: rate(watching, watched as f64 * 1e6),
-            audit: outcome.as_ref().and_then(|of| of.audit.clone()),
+            wrong_requests: all.wrong_requests.iter().copied().take(EXAMPLES).collect(),
+            audit,
             said: all.said,
             operations: all.operations,
             environment: outcome.as_ref().map(|of| of.environment.clone()).unwrap_or_default(),
@@ -297,6 +329,12 @@ fn middle(values: impl Iterator<Item = u64>) -> u64 {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+/// Right answers in time, of all requests that should have had one. One that its client left needed none.
+fn success_ratio(of: &Outcomes, held_back: u64) -> Option<f64> {
+    let all = of.total() - of.abandoned + held_back;
+    (all > 0).then(|| of.right as f64 / all as f64)
 }
 
 fn part(good: &[bool]) -> Option<f64> {
@@ -359,6 +397,7 @@ fn rejuvenation_cost(events: &[Event], seconds: &[Brief], baseline: f64) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Outcome;
 
     fn seconds(of: &[(u64, u64, u64)]) -> Vec<Brief> {
         let brief = |&(begun, right, ended)| Brief { begun, right, ended, ..Brief::default() };
@@ -388,6 +427,23 @@ mod tests {
         // A burst that is answered, a pause, a burst that is not, until the second after it.
         let seen = seconds(&[(10, 10, 10), (0, 0, 0), (10, 0, 0), (0, 10, 10), (0, 0, 0)]);
         assert_eq!(good_seconds(&seen, 4.0, &open), [true, false, true]);
+    }
+
+    #[test]
+    fn availability_to_clients_counts_each_request_that_had_no_right_answer_in_time() {
+        let right = Outcomes { right: 60, ..Outcomes::default() };
+        assert_eq!(success_ratio(&right, 0), Some(1.0));
+        assert_eq!(success_ratio(&right, 20), Some(0.75), "held back");
+        for outcome in Outcome::ALL {
+            let mut with = right;
+            *with.count_mut(outcome) += 20;
+            let available = match outcome {
+                Outcome::Right | Outcome::Abandoned => 1.0,
+                _ => 0.75,
+            };
+            assert_eq!(success_ratio(&with, 0), Some(available), "{outcome:?}");
+        }
+        assert_eq!(success_ratio(&Outcomes { abandoned: 9, ..Outcomes::default() }, 0), None);
     }
 
     #[test]

@@ -192,6 +192,16 @@ mod tests {
     }
 
     #[test]
+    fn why_a_stress_ended_is_shown() {
+        let mut live = live(&[700]);
+        let short = Some("it ended before its time: signal 9".to_owned());
+        let what = Happening::Stress { resource: "memory".to_owned(), on: false, short };
+        live.event(&Event { at: 7.0, what });
+        let told = "     7 s  stress of memory ended: it ended before its time: signal 9";
+        assert_eq!(live.picture(80).last().map(String::as_str), Some(told));
+    }
+
+    #[test]
     fn a_line_tells_what_the_picture_shows() {
         let line = live(&[100, 700]).line();
         assert_eq!(line, "     1 s  700/s right, 1/s not, 99 % in 1.5 ms, memory 64 MiB, lag 0 µs");

@@ -14,7 +14,7 @@
 //!     requests.bin           what became of each request, for audits
 //!     log/PROCESS            what processes of the system wrote
 //!     outcome.json           [`CellOutcome`]; it is there when the cell is complete, and not before
-//! report.html, results.csv, series.csv, results.json
+//! report.html, results.csv, series.csv, requests.csv, results.json
 //! ```
 //!
 //! Times are seconds since the common start of the cell, by the manager's clock. [`RunDirectory`] reads and writes
@@ -209,6 +209,9 @@ pub struct LoadSecond {
     pub memory: u64,
     /// Some of the second's explicit errors, in words: at most 3.
     pub said: Vec<String>,
+    /// The numbers of requests whose answers were wrong, as far as they are named (`limits.named_requests`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_requests: Vec<u64>,
 }
 
 /// A second on the host of the system under test.
@@ -218,6 +221,9 @@ pub struct SystemSecond {
     pub second: u32,
     /// The processes of the system, by the experiment's names; their children are counted with them.
     pub processes: BTreeMap<String, ProcessSample>,
+    /// What they could still have by limits of their own, as of the same seconds in which connections are counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headroom: BTreeMap<String, Headroom>,
     /// Connections to the server's port that are established, as of the last count: one in ten seconds.
     pub connections: u64,
     /// The host's memory that is available, in bytes.
@@ -246,6 +252,16 @@ pub struct ProcessSample {
     pub descriptors: u64,
     /// Processor time in this second, in microseconds.
     pub processor: u64,
+}
+
+/// What a process and its children could still have before one of them reaches a limit of its own, and which; none if there
+/// is no limit.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Headroom {
+    /// Bytes of memory.
+    pub memory: Option<(u64, String)>,
+    /// Descriptors.
+    pub descriptors: Option<(u64, String)>,
 }
 
 /// Something that happened.
@@ -287,6 +303,15 @@ pub enum Happening {
         action: crate::experiment::FaultAction,
         /// The process.
         process: String,
+    },
+    /// A fault that was told before could not be injected.
+    FaultFailed {
+        /// What was to be done.
+        action: crate::experiment::FaultAction,
+        /// To which process.
+        process: String,
+        /// Why it was not, in words.
+        why: String,
     },
     /// A stress began (`on`) or ended.
     Stress {
@@ -346,6 +371,9 @@ pub struct Failure {
     pub after_requests: u64,
     /// What speaks for it, in words: figures, a line of the log, the signal.
     pub cause: String,
+    /// Whether there still were right answers in each second until it was said.
+    #[serde(default)]
+    pub still_answers: bool,
 }
 
 /// What a cell came to.
@@ -378,6 +406,6 @@ pub struct AuditOutcome {
     pub doubled: u64,
     /// That it has done and nobody sent.
     pub invented: u64,
-    /// The first of them, by ID: at most 20.
+    /// They, one by one (`lost 5`): of each kind no more than `limits.named_requests`.
     pub examples: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! What a run came to: one page, tables for programs, and a comparison with another run.
 //!
-//! - [`write()`]: `report.html`, `results.csv`, `series.csv`, `results.json` in the run's directory
+//! - [`write()`]: `report.html`, `results.csv`, `series.csv`, `requests.csv`, `results.json` in the run's directory
 //! - [`compare`]: two runs, cell by cell, for a build
 
 mod chart;
@@ -153,6 +153,7 @@ pub fn write(directory: &Path) -> Result<(Results, PathBuf), RecordError> {
     put(RESULTS, json + "\n")?;
     put("results.csv", csv::results(&run))?;
     put("series.csv", csv::series(&run))?;
+    put("requests.csv", csv::requests(&run))?;
     let page = put(PAGE, html::page(&run))?;
     Ok((run.results, page))
 }

@@ -133,6 +133,12 @@ pub enum SystemError {
         /// Those that there are.
         known: Vec<String>,
     },
+    /// It does not run, so nothing can be done to it.
+    #[error("process {process} does not run")]
+    NotRunning {
+        /// Its name.
+        process: String,
+    },
     /// No such signal.
     #[error(
         "system.process.{process}.stop: {signal:?} is no signal: write its name, such as TERM or INT"
@@ -231,6 +237,14 @@ impl SystemUnderTest {
         process.stop().await?;
         process.start().await?;
         self.ready().await
+    }
+
+    /// Whether a process runs.
+    ///
+    /// # Errors
+    /// If there is no such process.
+    pub fn runs(&self, process: &str) -> Result<bool, SystemError> {
+        Ok(self.process(process)?.seen().pid().is_some())
     }
 
     /// Sends a process and its process group a signal, by its number.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
 use crate::figures::{FailureFigures, Figures, ResourceAgeing, Timeline};
-use crate::record::{CellDirectory, FailureClass, RecordError};
+use crate::record::{CellDirectory, FailureClass, Outcomes, RecordError};
 use crate::statistics::ageing::Judgement;
 use crate::statistics::trend::Slope;
 use crate::words;
@@ -86,7 +86,7 @@ pub fn verdict(cell: &CellDirectory, experiment: &Experiment) -> Result<Verdict,
 impl Verdict {
     /// The verdict on a cell of these figures.
     pub fn of(figures: &Figures) -> Self {
-        let rising: Vec<String> = rising(figures).map(|of| growth(of, figures)).collect();
+        let rising: Vec<String> = rising(figures).map(growth).collect();
         let (kind, requests, mut cause) = judged(figures, &rising);
         let failed = matches!(kind, VerdictKind::Failed(_));
         if failed {
@@ -124,11 +124,18 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
     {
         let [lost, doubled, invented] =
             [audit.lost, audit.doubled, audit.invented].map(words::count);
-        let cause = format!("the audit found {lost} lost, {doubled} doubled, {invented} invented");
+        let mut cause =
+            format!("the audit found {lost} lost, {doubled} doubled, {invented} invented");
+        if !audit.examples.is_empty() {
+            let first: Vec<&str> =
+                audit.examples.iter().take(words::NAMED).map(String::as_str).collect();
+            cause += &format!(" (first {})", first.join(", "));
+        }
         return (VerdictKind::Failed(FailureClass::Wrong), right, cause);
     }
     if wrong > 0 {
-        let cause = format!("{} answers were not right", words::count(wrong));
+        let which = words::requests(&figures.wrong_requests);
+        let cause = format!("{} answers were not right{which}", words::count(wrong));
         return (VerdictKind::Failed(FailureClass::Wrong), right, cause);
     }
     if figures.ended.is_none() {
@@ -152,6 +159,25 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
         Some(why) => (VerdictKind::Undecided, right, why),
         None => (VerdictKind::Flat, right, String::new()),
     }
+}
+
+/// What is told beside any verdict.
+fn notes(figures: &Figures) -> Vec<String> {
+    let mut notes: Vec<String> = flat(figures).filter_map(|of| grew(of, figures)).collect();
+    let Outcomes { refused, .. } = figures.outcomes;
+    if refused > 0 {
+        let part = words::percent(refused as f64 / figures.outcomes.total() as f64);
+        let within = figures
+            .refusal
+            .map_or(String::new(), |of| format!(", 99 % of them within {}", words::micros(of.p99)));
+        notes.push(format!("{part} of requests refused{within}"));
+    }
+    notes
+}
+
+/// Whether it failed so, working on, before there was a right answer.
+fn is_from_the_start(kind: VerdictKind, requests: u64) -> bool {
+    matches!(kind, VerdictKind::Failed(class) if !class.ends_it()) && requests == 0
 }
 
 fn rising(figures: &Figures) -> impl Iterator<Item = &ResourceAgeing> {
@@ -197,7 +223,7 @@ pub(crate) fn slope(of: Slope, resource: &str) -> String {
     format!("{slope} {per} (95 %: {lower} to {upper})")
 }
 
-fn growth(of: &ResourceAgeing, figures: &Figures) -> String {
+fn growth(of: &ResourceAgeing) -> String {
     let ageing = &of.ageing;
     let mut text = format!("{} of {} grows", of.resource, of.process);
     // Over requests if it surely does so; what grows by time, whether anybody asks or not, over time.
@@ -211,18 +237,39 @@ fn growth(of: &ResourceAgeing, figures: &Figures) -> String {
         }
         (None, None) => {}
     }
-    let room = figures.memory_available.filter(|_| of.resource == "memory");
-    if let (Some(room), Some(per)) = (room, ageing.per_hour.filter(|per| per.lower > 0.0)) {
-        let hours = room as f64 / per.slope;
-        text += &format!("; the host's memory would last {}", words::seconds(3600.0 * hours));
+    if let (Some((room, by)), Some(per)) = (&of.room, ageing.per_hour.filter(|per| per.lower > 0.0))
+    {
+        let hours = *room as f64 / per.slope;
+        text += &format!("; {by} would last {}", words::seconds(3600.0 * hours));
     }
     text
 }
 
+fn flat(figures: &Figures) -> impl Iterator<Item = &ResourceAgeing> {
+    figures.ageing.iter().filter(|of| of.ageing.judgement == Judgement::Flat)
+}
+
+/// Growth that is sure, and too little to be a leak.
+fn grew(of: &ResourceAgeing, figures: &Figures) -> Option<String> {
+    let ageing = &of.ageing;
+    let per = ageing.per_request.filter(|per| per.lower > 0.0)?;
+    let (per, unit) = match of.resource.as_str() {
+        "memory" => (per, "a request"),
+        _ => (per.times(1000.0), "per 1,000 requests"),
+    };
+    let [lower, upper] = [per.lower, per.upper].map(|of_it| amount(of_it, &of.resource));
+    let mut text = format!("{} of {} grew by {lower} to {upper} {unit}", of.resource, of.process);
+    if let Some(hour) = ageing.per_hour.filter(|_| ageing.level > 0.0) {
+        let most = hour.upper * figures.seconds / 3600.0 / ageing.level;
+        text += &format!(", at most {} of what it uses", words::share(most));
+    }
+    Some(text)
+}
+
 /// What is sure of what does not rise: no leak above so much a request.
 fn excluded(figures: &Figures) -> Vec<String> {
-    let flat = figures.ageing.iter().filter(|of| of.ageing.judgement == Judgement::Flat);
-    let words = flat.filter_map(|of| {
+    let unsure = flat(figures).filter(|of| grew(of, figures).is_none());
+    let words = unsure.filter_map(|of| {
         let upper = of.ageing.per_request?.upper.max(0.0);
         if upper == 0.0 {
             return Some(format!("{} of {}", of.resource, of.process));
@@ -239,6 +286,9 @@ fn excluded(figures: &Figures) -> Vec<String> {
 fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) -> String {
     let count = words::count(requests);
     let mut text = match kind {
+        VerdictKind::Failed(class) if is_from_the_start(kind, requests) => {
+            format!("{}: from the start: {cause}", class.name())
+        }
         VerdictKind::Failed(class) => {
             let after =
                 Timeline::gravest(&figures.failures).map_or(String::new(), |of| match of.since {
@@ -253,6 +303,9 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
         VerdictKind::Flat if cause.is_empty() => format!("Flat over {count} requests"),
         VerdictKind::Flat => format!("Flat over {count} requests, though {cause}"),
     };
+    for note in notes(figures) {
+        text += &format!("; {note}");
+    }
     let excluded = excluded(figures);
     if !excluded.is_empty() {
         text += &format!("; within 95 % there is no growth in {}", excluded.join(", "));
@@ -262,15 +315,26 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
     if figures.faults > 0 {
         text += &format!("; faults injected: {}", figures.faults);
     }
+    if let Some((_, first)) = figures.faults_failed.first() {
+        let count = figures.faults_failed.len();
+        text += &format!("; faults that could not be injected: {count}, the first of them {first}");
+    }
+    for (stress, short) in figures.stresses.iter().filter_map(|of| Some((of, of.short.as_ref()?))) {
+        text += &format!("; the stress of {} was short: {short}", stress.name);
+    }
     if !provoked.is_empty() {
         text += &format!("; failures after those or under stress: {}", provoked.len());
         let median = |of: fn(&FailureFigures) -> Option<f64>| {
             let mut times: Vec<f64> = provoked.iter().filter_map(|failure| of(failure)).collect();
             crate::statistics::median(&mut times)
         };
-        if let Some(time) = median(|of| of.to_recover) {
-            text += &format!(", back after {} (median)", words::seconds(time));
+        if let Some(time) = median(|of| Some(of.to_detect)) {
+            text += &format!(", noticed after {}", words::seconds(time));
         }
+        if let Some(time) = median(|of| of.to_recover) {
+            text += &format!(", back after {}", words::seconds(time));
+        }
+        text += " (medians)";
     }
     text + "."
 }
@@ -314,15 +378,19 @@ fn system(repetitions: &[(Figures, Verdict)]) -> SystemVerdict {
         _ => format!("{} requests", words::count(verdict.requests)),
     };
     let over = match verdict.kind {
-        VerdictKind::Flat | VerdictKind::Ageing => "over",
-        _ => "after",
+        kind if is_from_the_start(kind, most.copied().unwrap_or(0)) => "from the start".to_owned(),
+        VerdictKind::Flat | VerdictKind::Ageing => format!("over {requests}"),
+        _ => format!("after {requests}"),
     };
-    let mut line = format!("{}: {} {over} {requests}", figures.system, verdict.kind.word());
+    let mut line = format!("{}: {} {over}", figures.system, verdict.kind.word());
     if repetitions.len() > 1 {
         line += &format!(" ({} of {} runs)", same.len(), repetitions.len());
     }
     if !verdict.cause.is_empty() {
         line += &format!(", {}", verdict.cause);
+    }
+    for note in notes(figures) {
+        line += &format!(", {note}");
     }
     SystemVerdict {
         system: figures.system.clone(),

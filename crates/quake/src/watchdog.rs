@@ -89,11 +89,21 @@ enum Life {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Condition {
     Well,
-    /// It failed in this class, or was restarted before it did (none); whether there was a right answer since then.
+    /// It failed in this class, or was restarted before it did (none).
     Failed {
         class: Option<FailureClass>,
-        answered: bool,
+        answers: RightAnswers,
     },
+}
+
+/// What right answers do since a failure.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum RightAnswers {
+    /// They come, if fewer: there were some in each second.
+    GoOn,
+    Stopped,
+    /// There were some again.
+    Back,
 }
 
 impl Watchdog {
@@ -126,8 +136,8 @@ impl Watchdog {
         self.history.baseline()
     }
 
-    /// Takes notice of what happened, as it happens; what it says itself is known to it.
-    pub fn notice(&mut self, event: &Event) -> Vec<Judgement> {
+    /// Takes notice of what happened, when it is heard of it (`now`); what it says itself is known to it.
+    pub fn notice(&mut self, event: &Event, now: f64) -> Vec<Judgement> {
         let of_server = |process: &str| process == SERVER;
         match (&event.what, self.life) {
             (Happening::Ended { process, code, signal, out_of_memory }, life)
@@ -138,7 +148,7 @@ impl Watchdog {
                 }
                 let cause = ending(*code, *signal, *out_of_memory);
                 let crash = Diagnosis { class: FailureClass::Crash, since: event.at, cause };
-                self.fail(event.at, crash)
+                self.fail(now, crash)
             }
             (Happening::Started { process, .. }, Life::Starts { .. }) if of_server(process) => {
                 self.life = Life::Starts { since: event.at, begun: true };
@@ -200,19 +210,27 @@ impl Watchdog {
             (Condition::Failed { class: None, .. }, Some(found)) if found.class.ends_it() => {
                 self.fail(now, found)
             }
-            (Condition::Failed { class, answered }, _) => self.recover(now, class, answered),
+            (Condition::Failed { class, answers }, _) => self.recover(now, class, answers),
             (Condition::Well, None) => Vec::new(),
         }
     }
 
-    fn recover(&mut self, now: f64, class: Option<FailureClass>, answered: bool) -> Vec<Judgement> {
+    fn recover(
+        &mut self,
+        now: f64,
+        class: Option<FailureClass>,
+        answers: RightAnswers,
+    ) -> Vec<Judgement> {
         let happened = |what| Judgement::Happened(Event { at: now, what });
         let mut said = Vec::new();
         if self.history.last().is_none_or(|second| second.outcomes.right == 0) {
+            if answers == RightAnswers::GoOn {
+                self.condition = Condition::Failed { class, answers: RightAnswers::Stopped };
+            }
             return said;
         }
-        if !answered {
-            self.condition = Condition::Failed { class, answered: true };
+        if answers == RightAnswers::Stopped {
+            self.condition = Condition::Failed { class, answers: RightAnswers::Back };
             said.push(happened(Happening::Answered));
         }
         if self.history.has_recovered(&self.settings) {
@@ -228,11 +246,13 @@ impl Watchdog {
     fn fail(&mut self, now: f64, found: Diagnosis) -> Vec<Judgement> {
         let Diagnosis { class, since, cause } = found;
         let after_requests = self.right.saturating_sub(self.history.right_since(since));
-        let failure = Failure { class, since, after_requests, cause };
+        let still_answers = !class.ends_it() && self.history.was_right_each_second_since(since);
+        let failure = Failure { class, since, after_requests, cause, still_answers };
         let mut said = Vec::new();
         let because = format!("{}: {}", class.name(), failure.cause);
         said.push(Judgement::Happened(Event { at: now, what: Happening::Failure(failure) }));
-        self.condition = Condition::Failed { class: Some(class), answered: false };
+        let answers = if still_answers { RightAnswers::GoOn } else { RightAnswers::Stopped };
+        self.condition = Condition::Failed { class: Some(class), answers };
         if class.ends_it() || self.settings.restart_on.contains(&class) {
             if self.restarts == 0 {
                 self.life = Life::Decided;
@@ -248,7 +268,7 @@ impl Watchdog {
 
     fn restarts_now(&mut self, now: f64, class: Option<FailureClass>) {
         self.life = Life::Starts { since: now, begun: false };
-        self.condition = Condition::Failed { class, answered: false };
+        self.condition = Condition::Failed { class, answers: RightAnswers::Stopped };
     }
 
     /// Why it is to be restarted before it fails, if it is; `age` is how long it has run, in seconds.

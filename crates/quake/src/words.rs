@@ -1,5 +1,8 @@
 //! Figures as people read them.
 
+/// Requests that are named where they are told of.
+pub(crate) const NAMED: usize = 5;
+
 /// A count with its thousands apart: `665,078`.
 pub(crate) fn count(of: u64) -> String {
     let digits = of.to_string();
@@ -11,6 +14,15 @@ pub(crate) fn count(of: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// The first of some requests, by their numbers, behind how many there are: ` (requests 5, 9, ...)`; nothing of none.
+pub(crate) fn requests(numbers: &[u64]) -> String {
+    let mut told: Vec<String> = numbers.iter().take(NAMED).map(u64::to_string).collect();
+    if numbers.len() > NAMED {
+        told.push("...".to_owned());
+    }
+    if told.is_empty() { String::new() } else { format!(" (requests {})", told.join(", ")) }
 }
 
 /// A number with about three digits: `1,234`, `12.3`, `0.0123`.
@@ -106,6 +118,14 @@ mod tests {
         assert_eq!(sizes, ["0.08 bytes", "12 bytes", "10.2 KiB", "-2.79 GiB"]);
         assert_eq!([850, 2100, 12_000_000].map(micros), ["850 µs", "2.1 ms", "12 s"]);
         assert_eq!([0.5, 90.0, 5400.0, 8e6].map(seconds), ["0.5 s", "90 s", "90 min", "92.6 d"]);
+    }
+
+    #[test]
+    fn the_first_requests_are_named() {
+        let told = [&[][..], &[7], &[1, 2, 3, 4, 5], &[1, 2, 3, 4, 5, 6]].map(requests);
+        let all =
+            ["", " (requests 7)", " (requests 1, 2, 3, 4, 5)", " (requests 1, 2, 3, 4, 5, ...)"];
+        assert_eq!(told, all);
     }
 
     #[test]

@@ -316,6 +316,26 @@ fn a_server_that_crashes_is_restarted_as_often_as_it_says() {
 }
 
 #[test]
+fn a_server_that_leaks_ages_and_by_how_much_is_told() {
+    let arrivals = "arrivals = { distribution = 'soak', rate = 40.0 }";
+    let bench = Bench::new(&format!("clients = 4\nrequests = 1000\n{arrivals}"), "");
+    let run = bench.start(&[]);
+    bench.until_loaded();
+    bench.set_mode("leak");
+    let said = ended(run);
+    assert_eq!(said.code, 10, "{said:?}");
+    assert!(said.stdout.contains("fixture: AGEING over 1,000 requests"), "{said:?}");
+    // It keeps 64 KiB of each.
+    let grows = said.stdout.split_once("memory of server grows by ").expect("its growth is told").1;
+    let (number, rest) = grows.split_once(" KiB a request").expect("a request");
+    let number: f64 = number.parse().unwrap();
+    assert!((60.0..70.0).contains(&number), "{number} {rest}");
+    let results: Value =
+        serde_json::from_slice(&bench.user.read("trial.quake/results.json")).unwrap();
+    assert_eq!(results["systems"][0]["kind"], "ageing", "{results}");
+}
+
+#[test]
 fn a_system_that_does_not_start_is_told_with_what_it_said() {
     let bench = Bench::new("clients = 1\nrequests = 5", "");
     let text = String::from_utf8(bench.user.read("trial.toml")).unwrap();

@@ -284,7 +284,6 @@ impl CellSystem {
             for due in FaultSchedule::new(&faults, seed) {
                 sleep_until((start + due.at).into()).await;
                 let (system, happenings) = (system.clone(), happenings.clone());
-                // A process that does not come back is seen by the watchdog.
                 injecting.spawn(async move { fault::inject(&due, &system, &happenings).await });
                 while injecting.try_join_next().is_some() {}
             }

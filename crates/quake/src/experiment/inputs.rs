@@ -40,7 +40,10 @@ impl Experiment {
             paths.push(template);
         }
         let here = [("here".to_owned(), self.here.display().to_string())].into();
-        let named = self.texts().into_iter().filter(|(field, _)| field != "workload.token_file");
+        // What a stress writes is none.
+        let is_input =
+            |field: &str| field != "workload.token_file" && !field.starts_with("stress.");
+        let named = self.texts().into_iter().filter(|(field, _)| is_input(field));
         for (field, text) in named {
             // What has words beside that is known when a cell begins.
             let Ok(text) = fill(text, &here) else { continue };

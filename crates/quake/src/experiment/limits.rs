@@ -41,6 +41,8 @@ pub struct Limits {
     /// Bytes of an agent's log of requests.
     #[serde(with = "size")]
     pub requests_size: u64,
+    /// Requests that are named one by one, of each kind (wrong, by each agent; lost, doubled, invented).
+    pub named_requests: usize,
     /// How long an agent may take for what it does at once.
     #[serde(with = "duration")]
     pub agent_answer: Duration,
@@ -69,6 +71,7 @@ impl Default for Limits {
             cookie_size: 4 << 10,
             log_size: 4 << 20,
             requests_size: 64 << 30,
+            named_requests: 10_000,
             agent_answer: Duration::from_secs(60),
             agent_late: Duration::from_secs(3),
             agent_end: Duration::from_secs(60),
@@ -115,7 +118,7 @@ mod tests {
     fn each_is_a_setting_and_none_is_0() {
         let values = serde_json::to_value(Limits::default()).expect("it is JSON");
         let names: Vec<&String> = values.as_object().expect("a table").keys().collect();
-        assert_eq!(names.len(), 15);
+        assert_eq!(names.len(), 16);
         for name in names {
             let (set, zero) = match values[name].as_str() {
                 None => ("7", "0"),

@@ -231,6 +231,24 @@ count = ["cat", "{directory}/count"]
                 30,
                 "watchdog.rejuvenate.memory_above: it is no size",
             ),
+            (
+                "resource = \"memory\"\nsize = \"1GiB\"",
+                "resource = \"clock\"\nseconds = 9\nfile = \"{x}\"",
+                23,
+                "stress.0.file: {x} is filled by nothing",
+            ),
+            (
+                "resource = \"memory\"\nsize = \"1GiB\"",
+                "resource = \"network\"\nnamespace = \"{x}\"\ninterface = \"lo\"",
+                22,
+                "stress.0.namespace: {x} is filled by nothing",
+            ),
+            (
+                "resource = \"memory\"\nsize = \"1GiB\"",
+                "resource = \"network\"\nnamespace = \"a\"\ninterface = \"{x}\"",
+                23,
+                "stress.0.interface: {x} is filled by nothing",
+            ),
             ("count =", "ledger = [\"x\"]\ncount =", 31, "one of ledger and count"),
             ("/count\"", "/{x}\"", 32, "audit.count: {x} is filled by nothing"),
         ] {

@@ -281,6 +281,14 @@ impl Experiment {
                 Resource::DiskFull { directory, .. } | Resource::DiskSlow { directory, .. } => {
                     path(&mut texts, &format!("stress.{at}.directory"), Some(directory));
                 }
+                Resource::Network { namespace, interface, .. } => {
+                    let namespace = namespace.as_deref().map(|it| ("namespace", it));
+                    let named = namespace.into_iter().chain([("interface", &**interface)]);
+                    texts.extend(named.map(|(key, it)| (format!("stress.{at}.{key}"), it)));
+                }
+                Resource::Clock { file, .. } => {
+                    path(&mut texts, &format!("stress.{at}.file"), Some(file));
+                }
                 _ => {}
             }
         }

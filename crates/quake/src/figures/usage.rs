@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Brief;
-use crate::record::{ProcessSample, SystemSecond};
+use crate::record::{Headroom, ProcessSample, SystemSecond};
 use crate::statistics::ageing::{Ageing, Criteria, Sample};
 
 /// The kernel counts resident pages by processor, and adds them up 64 at a time (`SPLIT_RSS_COUNTING`,
@@ -21,6 +21,9 @@ pub struct ResourceAgeing {
     pub resource: String,
     /// How often it was started: the longest of its lives is judged.
     pub lives: usize,
+    /// How much of it was left at the end, and what has no more: the host, or the process by a limit of its own.
+    #[serde(default)]
+    pub room: Option<(u64, String)>,
     /// What can be said.
     #[serde(flatten)]
     pub ageing: Ageing,
@@ -42,6 +45,8 @@ pub(super) struct Usage {
     /// Right answers until the end of each second.
     requests: Vec<u64>,
     lives: BTreeMap<String, Vec<Life>>,
+    /// As it was last told.
+    headroom: BTreeMap<String, Headroom>,
     pub(super) memory_peak: u64,
     pub(super) memory_available: Option<u64>,
     pub(super) processor: u64,
@@ -56,6 +61,7 @@ impl Usage {
         Self {
             requests: until.collect(),
             lives: BTreeMap::new(),
+            headroom: BTreeMap::new(),
             memory_peak: 0,
             memory_available: None,
             processor: 0,
@@ -66,6 +72,7 @@ impl Usage {
         let memory = second.processes.values().map(|sample| sample.memory).sum();
         self.memory_peak = self.memory_peak.max(memory);
         self.memory_available = Some(second.memory_available);
+        self.headroom.extend(second.headroom.clone());
         let at = second.second as usize;
         let requests = self.requests.get(at).or(self.requests.last()).copied().unwrap_or(0);
         for (name, sample) in &second.processes {
@@ -79,6 +86,19 @@ impl Usage {
             }
             let life = lives.last_mut().expect("one was pushed");
             life.samples.push((f64::from(second.second), requests as f64, *sample));
+        }
+    }
+
+    /// How much is left of a resource, where that is known.
+    fn room(&self, process: &str, resource: &str) -> Option<(u64, String)> {
+        let own = self.headroom.get(process);
+        match resource {
+            "memory" => {
+                let host = self.memory_available.map(|left| (left, "the host's memory".to_owned()));
+                host.into_iter().chain(own.and_then(|own| own.memory.clone())).min()
+            }
+            "descriptors" => own.and_then(|own| own.descriptors.clone()),
+            _ => None,
         }
     }
 
@@ -107,6 +127,7 @@ impl Usage {
                     process: process.clone(),
                     resource: resource.to_owned(),
                     lives: lives.len(),
+                    room: self.room(process, resource),
                     ageing: Ageing::of(&samples, criteria, least),
                 });
             }

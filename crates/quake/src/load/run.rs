@@ -185,7 +185,14 @@ impl Load {
         log: Option<RequestLog>,
     ) -> Rc<Self> {
         let operations = prepared.operations.len();
-        let tally = Tally::new(start, plan.workload.deadline, operations, to, log);
+        let tally = Tally::new(
+            start,
+            plan.workload.deadline,
+            operations,
+            to,
+            log,
+            plan.limits.named_requests,
+        );
         Rc::new(Self {
             plan,
             prepared,

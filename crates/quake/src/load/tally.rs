@@ -55,6 +55,7 @@ pub(super) struct Counts {
     lag: Duration,
     processor: Duration,
     said: Vec<String>,
+    wrong_requests: Vec<u64>,
 }
 
 impl Counts {
@@ -82,6 +83,7 @@ impl Counts {
             lag: Duration::ZERO,
             processor: Duration::ZERO,
             said: Vec::new(),
+            wrong_requests: Vec::new(),
         }
     }
 
@@ -117,6 +119,7 @@ impl Counts {
             processor: micros(self.processor),
             memory: resident(),
             said: self.said,
+            wrong_requests: self.wrong_requests,
         }
     }
 }
@@ -171,6 +174,8 @@ pub(super) struct Tally {
     used: Duration,
     to: UnboundedSender<Counts>,
     log: Option<RequestLog>,
+    /// How many more requests with wrong answers are named.
+    named_left: usize,
     pub(super) total: Outcomes,
     pub(super) begun: u64,
     pub(super) held_back: u64,
@@ -183,6 +188,7 @@ impl Tally {
         operations: usize,
         to: UnboundedSender<Counts>,
         log: Option<RequestLog>,
+        named: usize,
     ) -> Self {
         Self {
             start,
@@ -194,6 +200,7 @@ impl Tally {
             used: processor(),
             to,
             log,
+            named_left: named,
             total: Outcomes::default(),
             begun: 0,
             held_back: 0,
@@ -321,7 +328,10 @@ impl Tally {
         let began = ended.began.saturating_duration_since(self.start);
         *self.total.count_mut(outcome) += 1;
         let deadline = self.deadline;
+        let is_named = outcome == Outcome::Wrong && self.named_left > 0;
+        self.named_left -= usize::from(is_named);
         let second = self.second(ended.ended);
+        second.wrong_requests.extend(is_named.then_some(request));
         *second.operations[operation].count_mut(outcome) += 1;
         match outcome {
             Outcome::Right | Outcome::Late => {
@@ -370,7 +380,7 @@ mod tests {
     fn in_a_second_in_which_the_agent_was_away_nobody_loaded() {
         let start = Instant::now();
         let (to, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let mut tally = Tally::new(start, SECOND, 1, to, None);
+        let mut tally = Tally::new(start, SECOND, 1, to, None, 0);
         tally.have_clients(4);
         let mut look =
             |millis: u64| tally.late(start + Duration::from_millis(millis), Duration::ZERO);
@@ -390,7 +400,7 @@ mod tests {
     fn clients_that_lacked_something_of_the_agents_loaded_less() {
         let start = Instant::now();
         let (to, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let mut tally = Tally::new(start, SECOND, 1, to, None);
+        let mut tally = Tally::new(start, SECOND, 1, to, None, 0);
         tally.have_clients(4);
         let request = UnderWay { request: 0, operation: 0, due: start, began: start };
         for _ in 0..20 {

@@ -250,7 +250,7 @@ async fn agents_share_the_requests_and_their_logs_agree_with_the_server() {
     let view = crate::audit::ClientView::read(logs.iter().map(std::path::PathBuf::as_path));
     let ledger: String = server.numbers().iter().map(|number| format!("{number}\n")).collect();
     assert!(ledger.contains("1000000002\n"), "the warm-up has numbers of its own");
-    let outcome = view.expect("logs").against_ledger(ledger.as_bytes()).expect("a ledger");
+    let outcome = view.expect("logs").against_ledger(ledger.as_bytes(), 9).expect("a ledger");
     let agrees = crate::record::AuditOutcome { answered: 50, ..Default::default() };
     assert_eq!(outcome, agrees);
 }
@@ -379,10 +379,16 @@ async fn a_checker_judges_what_else_is_right() {
     let server = Server::start().await;
     let checker = "expect.checker = [\"sh\", \"-c\", \"while read -r line; do case $line in \
                    *:3,*) echo it is the third;; *) echo ok;; esac; done\"]";
-    let plan = plan(&server, "/right", PATIENT, checker).await;
-    let (end, seconds) = load(&plan).await;
+    let (end, seconds) = load(&plan(&server, "/right", PATIENT, checker).await).await;
     assert_eq!((end.outcomes.right, end.outcomes.wrong), (5, 1), "{seconds:?}");
     assert!(seconds.iter().any(|second| second.said == ["it is the third"]));
+    let named = |seconds: &[LoadSecond]| -> Vec<u64> {
+        seconds.iter().flat_map(|second| second.wrong_requests.clone()).collect()
+    };
+    assert_eq!(named(&seconds), [3]);
+    let lies = "expect = { contains = \"never\" }\n[limits]\nnamed_requests = 2";
+    let (end, seconds) = load(&plan(&server, "/right", PATIENT, lies).await).await;
+    assert_eq!((end.outcomes.wrong, named(&seconds).len()), (6, 2), "{seconds:?}");
 }
 
 #[tokio::test]

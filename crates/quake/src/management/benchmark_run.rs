@@ -393,7 +393,7 @@ impl<'r> BenchmarkRun<'r> {
             AgentMessage::Event { at, what } => {
                 let event = Event { at: self.seconds(self.ours(at)), what };
                 self.record(&event)?;
-                let judgements = self.watchdog.notice(&event);
+                let judgements = self.watchdog.notice(&event, self.now());
                 self.act(judgements, progress).await?;
             }
             // A restart that failed is seen by the watchdog.
@@ -508,7 +508,8 @@ impl<'r> BenchmarkRun<'r> {
         let view = ClientView::read(logs.iter().map(PathBuf::as_path));
         let output = BufReader::new(File::open(self.directory.path().join(AUDIT))?);
         let compared = view.map_err(AuditError::from);
-        let compared = compared.and_then(|view| audit.compare(&view, output, others));
+        let named = self.experiment.limits.named_requests;
+        let compared = compared.and_then(|view| audit.compare(&view, output, others, named));
         Ok(compared.map_err(|error| in_words(&error)))
     }
 

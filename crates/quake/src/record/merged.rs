@@ -51,6 +51,8 @@ pub struct MergedSecond {
     pub memory: u64,
     /// Errors in words, each once: at most 10.
     pub said: BTreeSet<String>,
+    /// The numbers of requests whose answers were wrong, as far as agents name them.
+    pub wrong_requests: Vec<u64>,
 }
 
 impl MergedSecond {
@@ -76,6 +78,7 @@ impl MergedSecond {
             processor: 0,
             memory: 0,
             said: BTreeSet::new(),
+            wrong_requests: Vec::new(),
         }
     }
 
@@ -109,6 +112,7 @@ impl MergedSecond {
             processor: of.processor,
             memory: of.memory,
             said: of.said.iter().cloned().collect(),
+            wrong_requests: of.wrong_requests.clone(),
         });
         Ok(())
     }
@@ -138,6 +142,7 @@ impl MergedSecond {
         self.memory += other.memory;
         let room = WORDS.saturating_sub(self.said.len());
         self.said.extend(other.said.iter().take(room).cloned());
+        self.wrong_requests.extend(&other.wrong_requests);
     }
 }
 

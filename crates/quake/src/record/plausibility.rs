@@ -45,6 +45,9 @@ impl LoadSecond {
                 "more than {lines} errors, or one of more than {length} characters"
             ));
         }
+        if self.wrong_requests.len() as u64 > self.outcomes.wrong {
+            return Err("it names more wrong answers than there were".to_owned());
+        }
         self.check_times()
     }
 

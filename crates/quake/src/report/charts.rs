@@ -41,7 +41,7 @@ pub(super) fn marks(figures: &Figures, series: &CellSeries) -> Vec<Mark> {
             words: format!("{}{by}: {}", failure.class.name(), failure.cause),
             // One of the warm-up was before the first second.
             from: failure.since.max(0.0),
-            to: Some(failure.to_recover.map_or(end, |time| failure.since + time)),
+            to: Some(failure.to_recover.map_or(end, |time| failure.recovers_from() + time)),
         });
     }
     let mut moment = |class, letter, at, words| {

@@ -85,8 +85,11 @@ pub const METRICS: &[Metric] = &[
     ratio("processor", "the system's processor time a request, B by A", |of| {
         (of.processor_per_request > 0.0).then_some(of.processor_per_request)
     }),
-    value("availability", "part of seconds in which clients were served, in B", |of| {
+    value("availability", "part of requests with a right answer in time, in B", |of| {
         of.availability_clients
+    }),
+    value("served", "part of seconds in which goodput was not degraded, in B", |of| {
+        of.seconds_served
     }),
     value("leak", "bytes a request that memory may grow by within 95 %, in B", |of| {
         let memory = of.ageing.iter().filter(|of| of.resource == "memory");

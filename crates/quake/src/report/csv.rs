@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::RunReport;
-use crate::figures::{Figures, SystemPoint};
+use crate::figures::{FailureFigures, Figures, SystemPoint};
 use crate::record::{Outcome, Outcomes, Quantiles};
+use crate::statistics::median;
 
 /// A field, in quotes if it needs them.
 fn field(text: &str) -> String {
@@ -47,7 +48,7 @@ fn counts(of: &Outcomes) -> Vec<String> {
     Outcome::ALL.map(|kind| of.count(kind).to_string()).into()
 }
 
-/// A row for each cell, each time. Times in microseconds, memory in bytes.
+/// A row for each cell, each time. Times of requests in microseconds, of failures in seconds (medians), memory in bytes.
 pub(super) fn results(run: &RunReport) -> String {
     let each = || run.cells.iter().map(|cell| &cell.figures);
     let names: BTreeSet<&String> = each().flat_map(|of| of.values.keys()).collect();
@@ -65,8 +66,12 @@ pub(super) fn results(run: &RunReport) -> String {
     }
     head.extend(fixed(&[
         "availability_clients",
+        "seconds_served",
         "availability_probe",
         "failures",
+        "to_detect",
+        "to_answer",
+        "to_recover",
         "faults",
         "rejuvenations",
     ]));
@@ -97,8 +102,15 @@ pub(super) fn results(run: &RunReport) -> String {
         for times in [of.latency, of.latency_corrected, of.service] {
             fields.extend(quantiles(times));
         }
-        fields.extend([optional(of.availability_clients), optional(of.availability_probe)]);
-        fields.extend([of.failures.len(), of.faults, of.rejuvenations].map(|of| of.to_string()));
+        let available = [of.availability_clients, of.seconds_served, of.availability_probe];
+        fields.extend(available.map(optional));
+        fields.push(of.failures.len().to_string());
+        let times: [fn(&FailureFigures) -> Option<f64>; 3] =
+            [|of| Some(of.to_detect), |of| of.to_answer, |of| of.to_recover];
+        fields.extend(times.map(|time| {
+            optional(median(&mut of.failures.iter().filter_map(time).collect::<Vec<_>>()))
+        }));
+        fields.extend([of.faults, of.rejuvenations].map(|of| of.to_string()));
         fields.extend([of.memory_peak.to_string(), of.processor_per_request.to_string()]);
         for (process, resource) in &resources {
             fields.extend(bounds(of, process, resource));
@@ -150,6 +162,21 @@ pub(super) fn series(run: &RunReport) -> String {
             fields.extend([optional(load.map(|of| of.lag)), optional(load.map(|of| of.processor))]);
             fields.extend(sums(system));
             row(&mut csv, fields);
+        }
+    }
+    csv
+}
+
+/// A row for each request that is named: what was found of it, and its number.
+pub(super) fn requests(run: &RunReport) -> String {
+    let mut csv = String::new();
+    row(&mut csv, ["cell", "repetition", "found", "request"].map(str::to_owned));
+    for cell in &run.cells {
+        for named in &cell.series.named_requests {
+            let (found, request) = named.split_once(' ').unwrap_or((named, ""));
+            let of = &cell.figures;
+            let fields = [&of.cell, &of.repetition.to_string(), found, request];
+            row(&mut csv, fields.map(str::to_owned));
         }
     }
     csv

@@ -126,7 +126,7 @@ fn overview(html: &mut String, run: &RunReport) {
         }
     }
     html.push_str("</table></div>\n<p class=\"note\">Memory: the most of all processes, and growth a request within \
-                   95 %. Lag: the longest that a request began after its time. Generator: its processor time.</p>\n");
+                   95 %. Available: requests with a right answer in time, of all. Lag: the longest that a request began after its time. Generator: its processor time.</p>\n");
     if run.cells.len() > 1 {
         small(html, run, "Goodput", charts::goodput);
         small(html, run, "Memory", charts::memory);
@@ -185,6 +185,7 @@ fn cell(html: &mut String, run: &RunReport, at: usize, cell: &CellReport) {
     html.push_str("</div>\n");
     figures(html, &cell.figures);
     ageing(html, &cell.figures);
+    stresses(html, &cell.figures);
     failures(html, &cell.figures);
     events(html, &cell.series.events);
     html.push_str("</details></section>\n");
@@ -260,6 +261,7 @@ fn figures(html: &mut String, of: &Figures) {
         row("Without an answer", without_answer(of)),
         row("Refused after", of.refusal.map_or(String::new(), |of| quantiles(Some(of)))),
         row("Available to clients", of.availability_clients.map_or(String::new(), words::percent)),
+        row("Seconds served", of.seconds_served.map_or(String::new(), words::percent)),
         row("Available to the probe", of.availability_probe.map_or(String::new(), words::percent)),
         row("Processor a request, system", words::micros_of(of.processor_per_request)),
         row(
@@ -281,6 +283,9 @@ fn figures(html: &mut String, of: &Figures) {
             format!("{} times, at the cost of {cost} right answers", of.rejuvenations),
         ));
     }
+    for (at, which) in &of.faults_failed {
+        rows.push(row("Not injected", format!("after {}, {which}", words::seconds(*at))));
+    }
     if let Some(audit) = &of.audit {
         let [answered, lost, doubled, invented] =
             [audit.answered, audit.lost, audit.doubled, audit.invented].map(words::count);
@@ -288,9 +293,13 @@ fn figures(html: &mut String, of: &Figures) {
             "of {answered} right answers {lost} lost, {doubled} doubled; {invented} invented"
         );
         if !audit.examples.is_empty() {
-            let _ = write!(told, ": {}", audit.examples.join(", "));
+            let _ = write!(told, ": {}; all in requests.csv", audit.examples.join(", "));
         }
         rows.push(row("Audit", told));
+    }
+    if !of.wrong_requests.is_empty() {
+        let first: Vec<String> = of.wrong_requests.iter().map(u64::to_string).collect();
+        rows.push(row("Wrong", format!("requests {}; all in requests.csv", first.join(", "))));
     }
     for (name, of) in of.operations.iter().filter(|_| of.operations.len() > 1) {
         rows.push(row(&format!("Operation {name}"), outcomes(of)));
@@ -375,6 +384,18 @@ fn ageing(html: &mut String, figures: &Figures) {
     }
 }
 
+fn stresses(html: &mut String, figures: &Figures) {
+    let rows: Vec<Vec<String>> = figures
+        .stresses
+        .iter()
+        .map(|of| {
+            let to = of.to.map_or("the end".to_owned(), clock);
+            vec![of.name.clone(), clock(of.from), to, of.short.clone().unwrap_or_default()]
+        })
+        .collect();
+    table(html, "Stress", &["of", "from", "to", "short"], &rows);
+}
+
 fn failures(html: &mut String, figures: &Figures) {
     let time = |of: Option<f64>| of.map_or("never".to_owned(), words::seconds);
     let rows: Vec<Vec<String>> = figures
@@ -387,7 +408,10 @@ fn failures(html: &mut String, figures: &Figures) {
                 words::count(of.after_requests),
                 of.provoked_by.clone().unwrap_or_else(|| "nothing of ours".to_owned()),
                 words::seconds(of.to_detect),
-                time(of.to_answer),
+                match of.to_answer {
+                    None if of.still_answers => "they went on".to_owned(),
+                    to_answer => time(to_answer),
+                },
                 time(of.to_recover),
                 of.cause.clone(),
             ]
@@ -399,11 +423,14 @@ fn failures(html: &mut String, figures: &Figures) {
         "after requests",
         "provoked by",
         "detected in",
-        "answered in",
+        "right answers again in",
         "recovered in",
         "cause",
     ];
     table(html, "Failures", &columns, &rows);
+    if figures.failures.iter().any(|of| of.released.is_some()) {
+        html.push_str("<p class=\"note\">Recovery from a failure under stress counts from the end of the stress.</p>\n");
+    }
 }
 
 fn events(html: &mut String, events: &[Event]) {
@@ -431,11 +458,15 @@ pub(crate) fn told(what: &Happening) -> String {
         Happening::Fault { action, process } => {
             format!("fault: {} of {process}", format!("{action:?}").to_lowercase())
         }
-        Happening::Stress { resource, on: true, short } => match short {
-            Some(short) => format!("stress of {resource} began: {short}"),
-            None => format!("stress of {resource} began"),
-        },
-        Happening::Stress { resource, on: false, .. } => format!("stress of {resource} ended"),
+        Happening::FaultFailed { action, process, why } => {
+            let action = format!("{action:?}").to_lowercase();
+            format!("no fault: {action} of {process} could not be injected: {why}")
+        }
+        Happening::Stress { resource, on, short } => {
+            let what = if *on { "began" } else { "ended" };
+            let short = short.as_ref().map_or(String::new(), |short| format!(": {short}"));
+            format!("stress of {resource} {what}{short}")
+        }
         Happening::Failure(of) => format!("{}: {}", of.class.name().to_owned(), of.cause),
         Happening::Answered => "first right answer".to_owned(),
         Happening::Recovered => "recovered".to_owned(),
@@ -453,13 +484,13 @@ fn environment(html: &mut String, run: &RunReport) {
             }
         }
         for (agent, (offset, within)) in cell.figures.clocks.iter().enumerate() {
-            let row = (format!("Clock of agent {agent}"), {
+            let of =
+                if run.cells.len() > 1 { format!(", {}", cell.title()) } else { String::new() };
+            let row = (format!("Clock of agent {agent}{of}"), {
                 let micros = |of: f64| format!("{} ms", words::number(1000.0 * of));
                 format!("{} off, within {}", micros(*offset), micros(*within))
             });
-            if !rows.contains(&row) && run.cells.len() == 1 {
-                rows.push(row);
-            }
+            rows.push(row);
         }
     }
     html.push_str("<section>");

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use super::compare::{Condition, compare};
-use super::{PAGE, RESULTS, Results, write};
+use super::{CellResult, PAGE, RESULTS, Results, write};
 use crate::experiment::FaultAction;
 use crate::record::{
-    AuditOutcome, Cell, CellOutcome, Event, Failure, FailureClass, Happening, LoadSecond, Outcomes,
-    ProcessSample, RunDirectory, SystemSecond, histogram,
+    AuditOutcome, Cell, CellOutcome, Event, Failure, FailureClass, Happening, Headroom, LoadSecond,
+    Outcomes, ProcessSample, RunDirectory, SystemSecond, histogram,
 };
 
 const EXPERIMENT: &str = r#"
@@ -37,26 +37,55 @@ struct Behaviour {
     seconds: u32,
     /// Bytes a request.
     leak: f64,
+    /// By what part of it memory goes up before it is collected.
+    saw: f64,
     /// From then on nothing is answered.
     zombie_from: Option<u32>,
     /// It is killed then, and is away for three seconds.
     killed_at: Option<u32>,
     wrong: u64,
     lost: u64,
+    /// A second, of each agent; the watchdog says so of a part of three quarters.
+    refused: u64,
     /// Each answer opens one.
     sessions: bool,
+    is_confined: bool,
+    /// Descriptors a second.
+    descriptors: u64,
+    /// Memory is taken away then, and the stress is killed five seconds later.
+    stressed_at: Option<u32>,
 }
+
+/// What its process was told to do no more.
+const SHORT: &str = "it ended before its time: signal: 9 (SIGKILL)";
 
 const WELL: Behaviour = Behaviour {
     rate: 500.0,
     seconds: 300,
     leak: 0.0,
+    saw: 0.15,
     zombie_from: None,
     killed_at: None,
     wrong: 0,
     lost: 0,
+    refused: 0,
     sessions: false,
+    is_confined: false,
+    descriptors: 0,
+    stressed_at: None,
 };
+
+impl Behaviour {
+    /// As of every tenth second: it has 1 GiB of the host's 4 to itself.
+    fn headroom(self, second: u32) -> BTreeMap<String, Headroom> {
+        let left = Headroom {
+            memory: self.is_confined.then(|| (1 << 30, "its control group's memory".to_owned())),
+            descriptors: Some((400, "its limit of descriptors".to_owned())),
+        };
+        let told = second.is_multiple_of(10);
+        told.then(|| ("server".to_owned(), left)).into_iter().collect()
+    }
+}
 
 /// The whole part.
 #[expect(
@@ -90,8 +119,11 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
         right,
         unreachable: if away { 20 } else { 0 },
         wrong: if second == 10 && agent == 0 { of.wrong } else { 0 },
+        refused: of.refused,
         ..Outcomes::default()
     };
+    let mut refusals = histogram::empty();
+    refusals.record_n(2000, of.refused).expect("it grows");
     LoadSecond {
         agent,
         second,
@@ -100,11 +132,13 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
         operations: [("add".to_owned(), outcomes)].into(),
         latency: histogram::encode(&times),
         service: histogram::encode(&times),
+        refusal: histogram::encode(&refusals),
         dropped_sessions: if of.sessions { right } else { 0 },
         bytes: (right * 500, right * 400),
         lag: 200 + whole(300.0 * jitter(second, 77)),
         processor: 120 * right,
         memory: 12 << 20,
+        wrong_requests: (100..100 + outcomes.wrong).collect(),
         said: if away { vec!["connection refused <111>".to_owned()] } else { Vec::new() },
         ..LoadSecond::default()
     }
@@ -112,18 +146,19 @@ fn load(of: Behaviour, second: u32, agent: u32) -> LoadSecond {
 
 fn system(of: Behaviour, second: u32) -> SystemSecond {
     let lived = second.min(of.zombie_from.unwrap_or(u32::MAX));
-    let saw = 0.15 * (f64::from(second % 17) / 17.0 + 0.1 * jitter(second, 5));
+    let saw = of.saw * (f64::from(second % 17) / 17.0 + 0.1 * jitter(second, 5));
     let memory = 100e6 * (1.0 + saw) + of.leak * of.rate * f64::from(lived);
     let sample = ProcessSample {
         pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
         memory: whole(memory),
         threads: 30,
-        descriptors: 60 + u64::from(second % 3),
+        descriptors: 60 + u64::from(second % 3) + of.descriptors * u64::from(lived),
         processor: 450_000,
     };
     SystemSecond {
         second,
         processes: [("server".to_owned(), sample)].into(),
+        headroom: of.headroom(second),
         connections: 8,
         memory_available: 4 << 30,
         disk_free: 10 << 30,
@@ -143,6 +178,7 @@ fn events(of: Behaviour) -> Vec<Event> {
             since: at,
             after_requests: 1000,
             cause: "signal 9".to_owned(),
+            still_answers: false,
         };
         events.extend([
             event(at, Happening::Fault { action: FaultAction::Kill, process: process() }),
@@ -152,12 +188,26 @@ fn events(of: Behaviour) -> Vec<Event> {
             event(at + 4.0, Happening::Recovered),
         ]);
     }
+    if of.refused > 0 && 4.0 * of.refused as f64 > 1.5 * of.rate {
+        let cause = "most of them refused".to_owned();
+        let class = FailureClass::Refused;
+        let failure = Failure { class, since: 0.0, after_requests: 0, cause, still_answers: true };
+        events.push(event(5.0, Happening::Failure(failure)));
+    }
+    if let Some(at) = of.stressed_at.map(f64::from) {
+        let stress = |on: bool| {
+            let short = (!on).then(|| SHORT.to_owned());
+            Happening::Stress { resource: "memory".to_owned(), on, short }
+        };
+        events.extend([event(at, stress(true)), event(at + 5.0, stress(false))]);
+    }
     if let Some(from) = of.zombie_from {
         let failure = Failure {
             class: FailureClass::Zombie,
             since: f64::from(from),
             after_requests: whole(of.rate * f64::from(from)),
             cause: "goodput 0/s of 500/s; 27 OutOfMemoryError in its log".to_owned(),
+            still_answers: false,
         };
         events.push(event(f64::from(from) + 5.0, Happening::Failure(failure)));
     }
@@ -182,7 +232,12 @@ fn cell(run: &RunDirectory, values: &[(&str, &str)], repetition: u64, of: Behavi
     for event in events(of) {
         writer.event(&event).expect("it can be written");
     }
-    let audit = AuditOutcome { answered: outcomes.right, lost: of.lost, ..AuditOutcome::default() };
+    let audit = AuditOutcome {
+        answered: outcomes.right,
+        lost: of.lost,
+        examples: (0..of.lost).map(|number| format!("lost {number}")).collect(),
+        ..AuditOutcome::default()
+    };
     let outcome = CellOutcome {
         ended: "its time was over".to_owned(),
         seconds: f64::from(of.seconds),
@@ -216,6 +271,15 @@ fn each_behaviour_has_its_verdict() {
     let leaking = line_of(Behaviour { leak: 1024.0, ..WELL });
     assert!(leaking.contains("AGEING over 150,"), "{leaking}");
     assert!(leaking.contains("memory of server grows by 1"), "{leaking}");
+    // Sure, and 0.4 % of what it uses.
+    let little = line_of(Behaviour { leak: 2.5, saw: 0.002, ..WELL });
+    assert!(little.contains(": flat over 150,"), "{little}");
+    let (_, grew) = little.split_once("memory of server grew by ").expect(&little);
+    assert!(
+        grew.contains(" bytes a request, at most 0.") && grew.ends_with(" % of what it uses"),
+        "{little}"
+    );
+    assert!(!flat.contains("grew"), "{flat}");
     let sessions = line_of(Behaviour { leak: 1024.0, sessions: true, ..WELL });
     assert!(sessions.contains("answers opened a session that no client used again"), "{sessions}");
     let zombie = line_of(Behaviour { leak: 10_000.0, zombie_from: Some(100), ..WELL });
@@ -226,15 +290,41 @@ fn each_behaviour_has_its_verdict() {
     );
     let wrong = line_of(Behaviour { wrong: 3, ..WELL });
     assert!(
-        wrong.contains(": WRONG after") && wrong.contains("3 answers were not right"),
+        wrong.contains(": WRONG after")
+            && wrong.contains("3 answers were not right (requests 100, 101, 102)"),
         "{wrong}"
     );
     let lost = line_of(Behaviour { lost: 2, ..WELL });
     assert!(lost.contains(": WRONG after") && lost.contains("the audit found 2 lost"), "{lost}");
+    assert!(lost.ends_with("0 invented (first lost 0, lost 1)"), "{lost}");
+    let refuses = line_of(Behaviour { refused: 2250, ..WELL });
+    let told = ": REFUSED from the start, most of them refused, 90 % of requests refused, 99 % of them within 2 ms";
+    assert!(refuses.ends_with(told), "{refuses}");
+    let expected = line_of(Behaviour { refused: 100, ..WELL });
+    assert!(
+        expected.contains(": flat over 150,")
+            && expected
+                .ends_with(" requests, 28.5 % of requests refused, 99 % of them within 2 ms"),
+        "{expected}"
+    );
     let short = line_of(Behaviour { seconds: 9, ..WELL });
     assert!(short.contains("undecided after 4,") && short.contains("run longer"), "{short}");
     let silent = line_of(Behaviour { rate: 0.0, ..WELL });
     assert!(silent.contains("undecided") && silent.contains("nothing was answered"), "{silent}");
+}
+
+#[test]
+fn what_is_used_up_lasts_until_the_nearest_limit() {
+    let leaking = Behaviour { leak: 1024.0, ..WELL };
+    // 1 KiB of each of 500 requests a second.
+    assert!(line_of(leaking).contains("the host's memory would last 2."), "{}", line_of(leaking));
+    let confined = line_of(Behaviour { is_confined: true, ..leaking });
+    assert!(confined.contains("its control group's memory would last 3"), "{confined}");
+    let open = line_of(Behaviour { descriptors: 2, ..WELL });
+    assert!(open.contains("descriptors of server grows by"), "{open}");
+    let (_, lasts) = open.split_once("its limit of descriptors would last ").expect(&open);
+    // 400 of 2 a second.
+    assert!(lasts.starts_with("3.3") && lasts.contains("min"), "{open}");
 }
 
 #[test]
@@ -244,12 +334,24 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     let results = matrix(directory.path(), &[("1.4", "request", behaviour)]);
     let (figures, verdict) = (&results.cells[0].figures, &results.cells[0].verdict);
     assert_eq!(verdict.kind.word(), "flat", "{verdict:?}");
-    assert!(verdict.sentence.contains("back after 4 s (median)"), "{}", verdict.sentence);
+    let told = "noticed after 0.5 s, back after 4 s (medians)";
+    assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
+    let csv = fs::read_to_string(directory.path().join("results.csv")).expect("it is there");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| {
+        let from_end = lines[0].iter().rev().position(|field| *field == name).expect(name);
+        // The sentence before has commas of its own.
+        lines[1][lines[1].len() - 1 - from_end]
+    };
+    assert_eq!(["to_detect", "to_answer", "to_recover"].map(column), ["0.5", "3", "4"]);
     let [failure] = &figures.failures[..] else { panic!("{:?}", figures.failures) };
     assert_eq!(failure.provoked_by.as_deref(), Some("kill of server"));
     assert_eq!((failure.to_detect, failure.to_answer), (0.5, Some(3.0)));
-    let available = figures.availability_clients.expect("there was load");
-    assert!((available - 297.0 / 300.0).abs() < 1e-9, "{available}");
+    let served = figures.seconds_served.expect("there was load");
+    assert!((served - 297.0 / 300.0).abs() < 1e-9, "{served}");
+    // 40 requests of each of these seconds found nobody.
+    let right = figures.outcomes.right as f64;
+    assert_eq!(figures.availability_clients, Some(right / (right + 120.0)));
     assert!(figures.ageing.iter().all(|of| of.lives == 2 && of.ageing.since >= 42.0));
 
     let mut down = figures.clone();
@@ -261,6 +363,41 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     faulty.outcomes = Outcomes { error: 50, ..Outcomes::default() };
     assert_eq!(crate::verdict::Verdict::of(&faulty).kind.word(), "ERROR");
     assert!(verdict.cause.contains("not recovered from what kill of server did"), "{verdict:?}");
+}
+
+#[test]
+fn each_request_that_was_wrong_or_lost_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let of = Behaviour { wrong: 30, lost: 25, seconds: 20, ..WELL };
+    let results = matrix(directory.path(), &[("1.4", "request", of)]);
+    let figures = &results.cells[0].figures;
+    assert_eq!(figures.wrong_requests, (100..120).collect::<Vec<u64>>(), "the first of them");
+    assert_eq!(figures.audit.as_ref().map(|of| of.examples.len()), Some(20));
+    let csv = fs::read_to_string(directory.path().join("requests.csv")).expect("it is there");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("cell,repetition,found,request", 1 + 30 + 25));
+    assert_eq!(lines[30], "\"scope=request,version=1.4\",1,wrong,129");
+    assert_eq!(lines[55], "\"scope=request,version=1.4\",1,lost,24");
+    let page = fs::read_to_string(directory.path().join(PAGE)).expect("it is there");
+    assert!(page.contains("100, 101, 102") && page.contains("all in requests.csv"));
+}
+
+#[test]
+fn a_stress_that_ended_before_its_time_is_told_with_its_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let results = matrix(
+        directory.path(),
+        &[("1.4", "request", Behaviour { stressed_at: Some(40), ..WELL })],
+    );
+    let CellResult { figures, verdict } = &results.cells[0];
+    let [stress] = &figures.stresses[..] else { panic!("{:?}", figures.stresses) };
+    assert_eq!((stress.to, stress.short.as_deref()), (Some(45.0), Some(SHORT)));
+    let told = format!("the stress of memory was short: {SHORT}");
+    assert!(verdict.sentence.contains(&told), "{}", verdict.sentence);
+    let page = fs::read_to_string(directory.path().join(PAGE)).expect("it is there");
+    assert!(page.contains(&format!("<td>stress of memory ended: {SHORT}")), "in its events");
+    assert!(page.contains(&format!("<td>40 s<td>45 s<td>{SHORT}")), "in its table");
+    closed(&page);
 }
 
 #[test]
@@ -288,6 +425,8 @@ fn the_report_shows_what_fails_and_what_that_has_in_common() {
         "Generator: lag",
         "connection refused &lt;111&gt;",
         "Linux 6.1",
+        "Clock of agent 1, scope=session,version=1.4<td>0.1 ms off, within 0.05 ms",
+        "Clock of agent 0, scope=request,version=1.2.1<td>",
         "fishplate quake run experiment.toml",
     ] {
         assert!(page.contains(part), "{part} is not in the page");

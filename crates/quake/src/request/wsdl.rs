@@ -28,6 +28,10 @@ use crate::random::{Random, Stream};
 const FILE_LENGTH: usize = 256;
 /// Length of an axis that is generated.
 const AXIS_LENGTH: u64 = 3;
+/// Numbers of an array that change from request to request, its first ones.
+const CHANGING_NUMBERS: usize = 64;
+/// Records within records that are generated.
+const DEPTH: usize = 8;
 /// What is read from a file at once.
 const CHUNK: usize = 1 << 20;
 
@@ -57,6 +61,14 @@ pub enum WsdlRequestError {
         /// Of which parameter.
         name: String,
     },
+    /// A record that is generated has something that can't be.
+    #[error("the record {name} {why}: write a template of the whole request")]
+    Record {
+        /// Which.
+        name: String,
+        /// What it has.
+        why: &'static str,
+    },
     /// DIME tells lengths ahead.
     #[error(
         "the argument {name} changes from request to request, which DIME's lengths do not allow: give it one value, \
@@ -77,6 +89,8 @@ struct Changing {
     /// What stands for it in the packed message.
     mark: Vec<u8>,
     template: Template,
+    /// It is a number of an array, which stays as it is where arrays travel as bytes.
+    is_number: bool,
 }
 
 /// The request of an operation: its body, `Content-Type` and `SOAPAction` (quoted).
@@ -104,7 +118,8 @@ impl WsdlRequests<'_> {
     ) -> Result<WsdlRequest, WsdlRequestError> {
         let described = service.operation(operation)?;
         let mut changing = Vec::new();
-        let (mut inputs, outputs) = arguments::parse_all(&self.with_generated(described, words))?;
+        let words = self.with_generated(described, words, &mut changing)?;
+        let (mut inputs, outputs) = arguments::parse_all(&words)?;
         for input in &mut inputs {
             match input {
                 ArgumentWord::Value { name, text } => {
@@ -122,7 +137,7 @@ impl WsdlRequests<'_> {
             }
         }
         let mut given = arguments::load(described, inputs, None).await?;
-        given.extend(self.generated_files(described, &given, &mut changing));
+        given.extend(self.generated_files(described, &given, &mut changing)?);
         if service.settings().packaging == Some(Packaging::Dime) {
             self.hold_still(&mut given, &changing)?;
             changing.clear();
@@ -136,7 +151,12 @@ impl WsdlRequests<'_> {
     }
 
     /// The words, and more for required inputs that are not named.
-    fn with_generated(&self, described: &DescribedOperation, words: &[String]) -> Vec<String> {
+    fn with_generated(
+        &self,
+        described: &DescribedOperation,
+        words: &[String],
+        changing: &mut Vec<Changing>,
+    ) -> Result<Vec<String>, WsdlRequestError> {
         let mut all = words.to_vec();
         let named = |name: &str| {
             let name_of = |word: &String| word.split(['=', ':', '@']).next() == Some(name);
@@ -144,11 +164,46 @@ impl WsdlRequests<'_> {
         };
         let inputs = &described.definition.signature.inputs;
         let missing = inputs.iter().filter(|it| it.is_required() && !named(&it.name));
-        all.extend(missing.filter_map(|input| {
-            let value = generated(input, inputs)?;
-            Some(format!("{}={value}", input.name))
-        }));
-        all
+        for input in missing {
+            let value = match &input.data_type {
+                DataType::Array(array) => Some(self.array_text(&input.name, array, changing)?),
+                _ => generated(input, inputs),
+            };
+            all.extend(value.map(|value| format!("{}={value}", input.name)));
+        }
+        Ok(all)
+    }
+
+    /// Lists within lists, of numbers that change.
+    fn array_text(
+        &self,
+        name: &str,
+        array: &ArrayType,
+        changing: &mut Vec<Changing>,
+    ) -> Result<String, WsdlRequestError> {
+        let (suffix, word) = match array.element {
+            ElementType::Int | ElementType::Long => ("", "random:-2147483648..2147483647"),
+            ElementType::Float | ElementType::Double => (".5", "real:-1000000..1000000"),
+        };
+        let template = Template::parse(format!(">{{{word}}}<").as_bytes(), self.values, self.here)
+            .map_err(|source| WsdlRequestError::Template { name: name.to_owned(), source })?;
+        let before = changing.len();
+        let mut number = || {
+            if changing.len() - before == CHANGING_NUMBERS {
+                return format!("1{suffix}");
+            }
+            // Each once; with few digits, so that a float has them all.
+            let number = format!("{}{suffix}", 100_000 + changing.len());
+            let (parameter, mark) = (name.to_owned(), format!(">{number}<").into());
+            changing.push(Changing {
+                parameter,
+                mark,
+                template: template.clone(),
+                is_number: true,
+            });
+            number
+        };
+        Ok(nested(&array.dimensions, &mut number))
     }
 
     /// A text as it is sent, or the mark in its place if something in it changes.
@@ -171,7 +226,8 @@ impl WsdlRequests<'_> {
             parse(&text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))?;
         let mark = format!("quake-mark-{}-{:016x}", changing.len(), self.unlikely(changing.len()));
         let parameter = name.to_owned();
-        changing.push(Changing { parameter, mark: mark.clone().into(), template });
+        let marked = mark.clone().into();
+        changing.push(Changing { parameter, mark: marked, template, is_number: false });
         Ok(mark)
     }
 
@@ -180,38 +236,66 @@ impl WsdlRequests<'_> {
         Random::new(self.seed, Stream::Request(u64::MAX - number as u64)).whole(0, i64::MAX)
     }
 
-    /// Random bytes for required files that are not named.
+    /// Random bytes for required files, and values for the fields of required records, that are not named.
     fn generated_files(
         &self,
         described: &DescribedOperation,
         given: &[Argument],
         changing: &mut Vec<Changing>,
-    ) -> Vec<Argument> {
+    ) -> Result<Vec<Argument>, WsdlRequestError> {
         let inputs = described.definition.signature.inputs.iter();
         let missing = inputs.filter(|input| {
             input.is_required()
-                && input.data_type.is_binary()
+                && (input.data_type.is_binary() || matches!(input.data_type, DataType::Record(_)))
                 && given.iter().all(|argument| argument.name != input.name)
         });
-        let generate = |input: &Parameter| {
-            let bytes = match input.data_type {
-                DataType::Xml => b"<quake/>".to_vec(),
-                // The end of an archive: a directory that is empty.
-                DataType::Dir => vec![0; 1024],
-                _ => {
-                    let mut bytes = vec![0; FILE_LENGTH];
-                    let number = u64::MAX - changing.len() as u64;
-                    Random::new(self.seed, Stream::Request(number)).fill(&mut bytes);
-                    let mut template = Template::default();
-                    template.push_random_bytes(FILE_LENGTH);
-                    let parameter = input.name.clone();
-                    changing.push(Changing { parameter, mark: bytes.clone(), template });
-                    bytes
-                }
-            };
-            Argument::new(&input.name, Value::Data(Payload::Inline(bytes.into())))
+        missing.map(|input| self.generate(input, &[], 0, changing)).collect()
+    }
+
+    /// A value of any type, but of an array, whose elements' names are known outside of records only.
+    fn generate(
+        &self,
+        of: &Parameter,
+        beside: &[Parameter],
+        depth: usize,
+        changing: &mut Vec<Changing>,
+    ) -> Result<Argument, WsdlRequestError> {
+        let cannot = |why| WsdlRequestError::Record { name: of.name.clone(), why };
+        let value = match &of.data_type {
+            DataType::Record(_) if depth == DEPTH => return Err(cannot("lies too deep")),
+            DataType::Record(fields) => {
+                let required = fields.iter().filter(|field| field.is_required());
+                let values =
+                    required.map(|field| self.generate(field, fields, depth + 1, changing));
+                Value::Record(values.collect::<Result<_, _>>()?)
+            }
+            DataType::Array(_) => return Err(cannot("is an array in another record")),
+            binary if binary.is_binary() => self.random_file(of, changing),
+            _ => {
+                let text = generated(of, beside).unwrap_or_default();
+                Value::Text(self.mark(&of.name, &text, changing)?)
+            }
         };
-        missing.map(generate).collect()
+        Ok(Argument::new(&of.name, value))
+    }
+
+    fn random_file(&self, of: &Parameter, changing: &mut Vec<Changing>) -> Value {
+        let bytes = match of.data_type {
+            DataType::Xml => b"<quake/>".to_vec(),
+            // The end of an archive: a directory that is empty.
+            DataType::Dir => vec![0; 1024],
+            _ => {
+                let mut bytes = vec![0; FILE_LENGTH];
+                let number = u64::MAX - changing.len() as u64;
+                Random::new(self.seed, Stream::Request(number)).fill(&mut bytes);
+                let mut template = Template::default();
+                template.push_random_bytes(FILE_LENGTH);
+                let (parameter, mark) = (of.name.clone(), bytes.clone());
+                changing.push(Changing { parameter, mark, template, is_number: false });
+                bytes
+            }
+        };
+        Value::Data(Payload::Inline(bytes.into()))
     }
 
     /// The marks replaced by what they stand for in the first request, where the user asked for no more.
@@ -222,6 +306,9 @@ impl WsdlRequests<'_> {
     ) -> Result<(), WsdlRequestError> {
         let marked = |text: &str| changing.iter().find(|it| it.mark == text.as_bytes());
         for argument in given {
+            if let Value::Record(fields) = &mut argument.value {
+                self.hold_still(fields, changing)?;
+            }
             let Value::Text(text) = &mut argument.value else { continue };
             let Some(change) = marked(text) else { continue };
             if change.template.is_numbered() {
@@ -236,7 +323,7 @@ impl WsdlRequests<'_> {
     }
 }
 
-/// A random value of a type, as a word of a template; `None` for files.
+/// A random value of a type, as a word of a template; `None` for files, arrays and records.
 fn generated(input: &Parameter, inputs: &[Parameter]) -> Option<String> {
     if !input.choices.is_empty() {
         return Some(format!("{{choice:{}}}", input.choices.join("|")));
@@ -256,9 +343,13 @@ fn generated(input: &Parameter, inputs: &[Parameter]) -> Option<String> {
         DataType::Float | DataType::Double => between("real", "-1000000", "1000000"),
         DataType::Bool => Some("{flag}".to_owned()),
         DataType::String => Some("{text:16}".to_owned()),
-        DataType::Array(array) => Some(array_text(array)),
-        DataType::DateTime => Some("2026-01-01T00:00:00Z".to_owned()),
-        DataType::Raw | DataType::Xml | DataType::Dir | DataType::Record(_) => None,
+        DataType::DateTime => {
+            let [month, day] = [12, 28].map(|most| two_digits(1, most));
+            let [hour, minute, second] = [23, 59, 59].map(|most| two_digits(0, most));
+            Some(format!("{{random:1970..2099}}-{month}-{day}T{hour}:{minute}:{second}Z"))
+        }
+        DataType::Raw | DataType::Xml | DataType::Dir => None,
+        DataType::Array(_) | DataType::Record(_) => None,
     }
 }
 
@@ -269,22 +360,21 @@ fn names_an_axis(name: &str, inputs: &[Parameter]) -> bool {
     axes.any(|axis| matches!(axis, Dimension::Named(axis) if axis == name))
 }
 
-/// Lists within lists, of numbers from 1: the same in each request.
-fn array_text(array: &ArrayType) -> String {
-    let suffix = match array.element {
-        ElementType::Int | ElementType::Long => "",
-        ElementType::Float | ElementType::Double => ".5",
+/// One of these numbers, each as likely, with a leading 0 if it is small.
+fn two_digits(least: u32, most: u32) -> String {
+    let all: Vec<String> = (least..=most).map(|number| format!("{number:02}")).collect();
+    format!("{{choice:{}}}", all.join("|"))
+}
+
+/// Lists within lists of numbers.
+fn nested(dimensions: &[Dimension], number: &mut dyn FnMut() -> String) -> String {
+    let Some((first, within)) = dimensions.split_first() else { return number() };
+    let length = match first {
+        Dimension::Fixed(length) => *length,
+        Dimension::Any | Dimension::Named(_) => AXIS_LENGTH,
     };
-    let mut text = format!("1{suffix}");
-    for dimension in array.dimensions.iter().rev() {
-        let length = match dimension {
-            Dimension::Fixed(length) => *length,
-            Dimension::Any | Dimension::Named(_) => AXIS_LENGTH,
-        };
-        let rows: Vec<&str> = (0..length).map(|_| text.as_str()).collect();
-        text = format!("[{}]", rows.join(","));
-    }
-    text
+    let rows: Vec<String> = (0..length).map(|_| nested(within, number)).collect();
+    format!("[{}]", rows.join(","))
 }
 
 /// All bytes of a message.
@@ -321,7 +411,7 @@ fn assembled(message: &[u8], changing: &[Changing]) -> Result<Template, WsdlRequ
                 found.push((at, encoded.len(), template.clone()));
             }
         }
-        if found.len() == before {
+        if found.len() == before && !change.is_number {
             return Err(WsdlRequestError::FileWords { name: change.parameter.clone() });
         }
     }

@@ -4,10 +4,13 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::path::Path;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use nix::unistd::{SysconfVar, sysconf};
+
+use crate::record::Headroom;
 
 /// What `/proc/PID/stat` tells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -125,6 +128,63 @@ fn anonymous_in(text: &str) -> Option<u64> {
     Some(resident.saturating_sub(shared) * number_of(SysconfVar::PAGE_SIZE, 4096))
 }
 
+/// What a process could still have before it reaches a limit of its own.
+pub(crate) fn headroom(pid: i32) -> Headroom {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let address_space = soft_limit(&limits, "Max address space").and_then(|limit| {
+        Some((
+            limit.saturating_sub(address_space(pid)?),
+            "its address space (RLIMIT_AS)".to_owned(),
+        ))
+    });
+    let group = control_group_room(pid)
+        .map(|room| (room, "its control group's memory (memory.max)".to_owned()));
+    let descriptors = soft_limit(&limits, "Max open files").and_then(|limit| {
+        Some((
+            limit.saturating_sub(descriptors(pid)?),
+            "its limit of descriptors (RLIMIT_NOFILE)".to_owned(),
+        ))
+    });
+    Headroom { memory: address_space.into_iter().chain(group).min(), descriptors }
+}
+
+/// A soft limit in `/proc/PID/limits`, if there is one.
+fn soft_limit(text: &str, name: &str) -> Option<u64> {
+    let values = text.lines().find_map(|line| line.strip_prefix(name))?;
+    values.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The address space of a process, in bytes.
+fn address_space(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(pages * number_of(SysconfVar::PAGE_SIZE, 4096))
+}
+
+/// What is left in the control group (version 2) of a process, and in those that it is in, in bytes; none without a limit.
+fn control_group_room(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let group = Path::new(CONTROL_GROUPS).join(path);
+    let groups = group.ancestors().take_while(|group| group.starts_with(CONTROL_GROUPS));
+    groups.filter_map(room_in_group).min()
+}
+
+/// What a group's memory may grow by, with the files in it that the kernel can take back.
+fn room_in_group(group: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+    let max: u64 = read("memory.max")?.trim().parse().ok()?;
+    let used: u64 = read("memory.current")?.trim().parse().ok()?;
+    let stat = read("memory.stat")?;
+    let files = ["active_file ", "inactive_file "].into_iter().filter_map(|name| {
+        stat.lines().find_map(|line| line.strip_prefix(name))?.parse::<u64>().ok()
+    });
+    Some(max.saturating_sub(used.saturating_sub(files.sum())))
+}
+
+/// Where control groups are.
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+
 /// The host's memory that is available, in bytes.
 pub(crate) fn memory_available() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
@@ -208,6 +268,32 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_is_none_is_no_limit() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+            Max open files            1024                 524288               files     \n\
+            Max address space         unlimited            unlimited            bytes     \n";
+        assert_eq!(soft_limit(text, "Max open files"), Some(1024));
+        assert_eq!(soft_limit(text, "Max address space"), None);
+    }
+
+    #[test]
+    fn a_group_has_room_for_what_it_may_still_have_and_for_its_files() {
+        let group = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            fs::write(group.path().join(name), text).expect("it can be written");
+        };
+        write("memory.max", "max\n");
+        write("memory.current", "700\n");
+        write("memory.stat", "anon 400\nfile 300\ninactive_file 120\nactive_file 30\n");
+        assert_eq!(room_in_group(group.path()), None, "it has no limit");
+        write("memory.max", "1000\n");
+        assert_eq!(room_in_group(group.path()), Some(450));
+        write("memory.max", "500\n");
+        assert_eq!(room_in_group(group.path()), Some(0), "it is above");
+        assert_eq!(room_in_group(&group.path().join("none")), None);
+    }
+
+    #[test]
     fn established_connections_of_a_port_are_counted() {
         let table = "  sl  local_address rem_address   st tx_queue\n\
             0: 0100007F:1F90 00000000:0000 0A 00000000\n\
@@ -224,6 +310,8 @@ mod tests {
         assert!(own.threads > 0 && !own.has_ended());
         assert!(descriptors(own.pid).expect("they are open") >= 3);
         assert!(anonymous(own.pid).expect("one's own can be read") > 0);
+        let (left, by) = headroom(own.pid).descriptors.expect("it has a limit");
+        assert!(left > 0 && by.contains("RLIMIT_NOFILE"), "{left} {by}");
         assert!(memory_available().expect("there is some") > 0);
         let (used, all) = processor().expect("there is one");
         assert!(used > 0 && used < all);

@@ -8,9 +8,10 @@ use fishplate_formats::disk::FreeSpace;
 use super::proc;
 use super::process::SeenProcess;
 use crate::probe::Probe;
-use crate::record::{ProcessSample, SystemSecond};
+use crate::record::{Headroom, ProcessSample, SystemSecond};
 
-/// Every so many seconds connections are counted: the kernel walks its table of all connections for it.
+/// Every so many seconds connections are counted, for which the kernel walks its table of all connections, and it is read what
+/// limits leave.
 const CONNECTIONS_EVERY: u32 = 10;
 
 /// Takes a sample of the system each second.
@@ -53,8 +54,11 @@ impl Sampler {
             Some((name, sample))
         });
         let processes = samples.collect();
+        let mut headroom = BTreeMap::new();
         if second.is_multiple_of(CONNECTIONS_EVERY) {
             self.connections = proc::connections(self.port);
+            headroom =
+                self.processes.iter().map(|(name, seen)| (name.clone(), left(seen))).collect();
         }
         let host = proc::processor().unwrap_or_default();
         let (used, all) = (host.0.saturating_sub(self.host.0), host.1.saturating_sub(self.host.1));
@@ -64,6 +68,7 @@ impl Sampler {
         SystemSecond {
             second,
             processes,
+            headroom,
             connections: self.connections,
             memory_available: proc::memory_available().unwrap_or(0),
             disk_free: FreeSpace::at(&self.directory).map_or(0, |free| free.bytes),
@@ -94,4 +99,13 @@ impl Sampler {
             processor: used.saturating_sub(before),
         })
     }
+}
+
+/// What the process or one of its children has least left of.
+fn left(seen: &SeenProcess) -> Headroom {
+    let of = proc::descendants(seen.reaper.cast_signed()).into_iter();
+    of.map(|stat| proc::headroom(stat.pid)).fold(Headroom::default(), |least, of| Headroom {
+        memory: least.memory.into_iter().chain(of.memory).min(),
+        descriptors: least.descriptors.into_iter().chain(of.descriptors).min(),
+    })
 }

@@ -118,7 +118,7 @@ fn low(history: &History, settings: &Watchdog) -> Option<Diagnosis> {
 fn wrong(history: &History) -> Option<Diagnosis> {
     let last = history.last()?;
     let Outcomes { right, wrong, .. } = last.outcomes;
-    let cause = format!("{wrong} answers were wrong, {right} right");
+    let cause = format!("{wrong} answers were wrong{}, {right} right", last.wrong_requests);
     (wrong > 0).then(|| Diagnosis {
         class: FailureClass::Wrong,
         since: f64::from(last.second),

@@ -8,6 +8,7 @@ use crate::experiment::{Arrivals, Watchdog, Workload};
 use crate::record::{MergedSecond, Outcomes, ProcessSample, SystemSecond};
 use crate::statistics::median;
 use crate::system::SERVER;
+use crate::words;
 
 /// Seconds before there is a first baseline.
 const LEAST_SECONDS: usize = 3;
@@ -26,6 +27,8 @@ pub(super) struct Second {
     /// Clients that loaded it.
     clients: f64,
     pub(super) outcomes: Outcomes,
+    /// The first requests with wrong answers, in words.
+    pub(super) wrong_requests: String,
     pub(super) probe: Option<Result<u64, String>>,
     /// The server, if it is ours and was there.
     pub(super) server: Option<ProcessSample>,
@@ -77,6 +80,7 @@ impl Second {
             overdue: clients.overdue,
             clients: clients.clients as f64,
             outcomes: clients.outcomes,
+            wrong_requests: words::requests(&clients.wrong_requests),
             probe: system.probe.clone(),
             server: system.processes.get(SERVER).copied(),
         }
@@ -134,6 +138,13 @@ impl History {
     pub(super) fn right_since(&self, second: f64) -> u64 {
         let since = self.seconds.iter().filter(|seen| f64::from(seen.second) >= second);
         since.map(|seen| seen.outcomes.right).sum()
+    }
+
+    /// Whether there were right answers in each second since that one, and the seconds are known.
+    pub(super) fn was_right_each_second_since(&self, second: f64) -> bool {
+        let mut since =
+            self.latest_first().take_while(|seen| f64::from(seen.second) >= second).peekable();
+        since.peek().is_some() && since.all(|seen| seen.outcomes.right > 0)
     }
 
     /// From now on no more is expected than was asked for.

@@ -79,6 +79,9 @@ fn simulate_of(watchdog: &str, workload: &str) -> Simulation {
     Simulation::of(&experiment)
 }
 
+/// How much later than it happens something is heard of.
+const HEARD_AFTER: f64 = 0.25;
+
 impl Simulation {
     fn of(experiment: &Experiment) -> Self {
         let closed = matches!(experiment.workload.arrivals, Arrivals::Closed);
@@ -113,6 +116,8 @@ impl Simulation {
             clients.held_back = seen.held_back;
             clients.outcomes = seen.outcomes;
             clients.clients = self.clients;
+            clients.wrong_requests =
+                (7..).take(usize::try_from(seen.outcomes.wrong).expect("few")).collect();
             (clients.under_way, clients.overdue) = self.count(&clients);
             #[expect(
                 clippy::cast_possible_truncation,
@@ -136,7 +141,7 @@ impl Simulation {
 
     fn notice(&mut self, what: Happening) -> &mut Self {
         let event = Event { at: f64::from(self.second), what };
-        self.said.extend(self.watchdog.notice(&event));
+        self.said.extend(self.watchdog.notice(&event, event.at + HEARD_AFTER));
         self
     }
 
@@ -197,7 +202,7 @@ fn failing() -> Vec<(FailureClass, Seen, u32, &'static str)> {
             FailureClass::Wrong,
             of(Outcomes { right: 499, wrong: 1, ..some }),
             1,
-            "1 answers were wrong",
+            "1 answers were wrong (requests 7), 499 right",
         ),
         (FailureClass::Wrong, of(Outcomes { right: 5, wrong: 490, ..some }), 1, "wrong"),
         (FailureClass::Error, of(Outcomes { right: 250, error: 250, ..some }), 6, "error"),
@@ -247,6 +252,33 @@ fn a_server_that_was_never_well_has_its_class_too() {
 }
 
 #[test]
+fn right_answers_are_back_only_where_there_were_none() {
+    for (right, stopped) in [(50, false), (0, true)] {
+        let mut simulation = simulate("");
+        let refuses = answers(Outcomes { right, refused: 5000, ..Outcomes::default() });
+        simulation.see(20, &healthy()).see(6, &refuses).see(6, &healthy());
+        let failures = simulation.failures();
+        let [(_, failure)] = &failures[..] else { panic!("{failures:?}") };
+        assert_eq!(failure.still_answers, !stopped, "{failure:?}");
+        assert_eq!(simulation.at(&Happening::Answered).is_some(), stopped, "{:?}", simulation.said);
+        assert!(simulation.at(&Happening::Recovered).is_some());
+    }
+}
+
+#[test]
+fn refusals_that_are_expected_are_no_failure_while_goodput_is_at_its_level() {
+    let at_level = Outcomes { right: 500, refused: 50_000, ..Outcomes::default() };
+    for (refused_above, classes) in [("0.5", &[FailureClass::Refused][..]), ("1.0", &[])] {
+        let mut simulation = simulate(&format!("refused_above = {refused_above}"));
+        simulation.see(20, &answers(at_level));
+        assert_eq!(simulation.classes(), classes, "{refused_above}");
+    }
+    let mut simulation = simulate("refused_above = 1.0");
+    simulation.see(20, &answers(at_level)).see(6, &answers(Outcomes { right: 50, ..at_level }));
+    assert_eq!(simulation.classes(), [FailureClass::Refused], "it takes less than it can");
+}
+
+#[test]
 fn a_crash_is_said_at_once_with_how_it_ended() {
     for (what, cause) in [
         (ended(Some(3), None, false), "exit code 3"),
@@ -256,7 +288,8 @@ fn a_crash_is_said_at_once_with_how_it_ended() {
         let mut simulation = simulate("restarts = 1");
         simulation.see(10, &healthy()).notice(what);
         let failures = simulation.failures();
-        assert_eq!((failures[0].0, failures[0].1.class), (10.0, FailureClass::Crash));
+        assert_eq!((failures[0].0, failures[0].1.class), (10.0 + HEARD_AFTER, FailureClass::Crash));
+        assert_eq!(failures[0].1.since, 10.0, "when it ended, not when that was heard");
         assert!(failures[0].1.cause.contains(cause), "{failures:?}");
         assert_eq!(failures[0].1.after_requests, 5000);
         assert_eq!(simulation.said.last(), Some(&Judgement::Restart));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fishplate_quake::experiment::System;
 use fishplate_quake::probe::{self, Ask, Probe};
 use fishplate_quake::record::Happening;
-use fishplate_quake::system::{Happened, SystemUnderTest};
+use fishplate_quake::system::{Happened, Happenings, SystemUnderTest};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -21,6 +21,8 @@ const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture/server.
 pub(crate) struct Bed {
     pub(crate) system: Arc<SystemUnderTest>,
     pub(crate) address: SocketAddr,
+    /// By which it is told.
+    pub(crate) happenings: Happenings,
     pub(crate) happened: mpsc::UnboundedReceiver<Happened>,
     pub(crate) directory: TempDir,
 }
@@ -46,10 +48,15 @@ impl Bed {
         let system: System = toml::from_str(&text).unwrap();
         let (happenings, happened) = mpsc::unbounded_channel();
         let probe = Probe::new(alive(address), Duration::from_secs(2));
-        let system =
-            SystemUnderTest::new(system, directory.path(), &subprocesses(), probe, happenings)
-                .unwrap();
-        Self { system: Arc::new(system), address, happened, directory }
+        let system = SystemUnderTest::new(
+            system,
+            directory.path(),
+            &subprocesses(),
+            probe,
+            happenings.clone(),
+        )
+        .unwrap();
+        Self { system: Arc::new(system), address, happenings, happened, directory }
     }
 
     /// How a process ended: its exit code, its signal, whether that was for want of memory.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fishplate_quake::experiment::FaultAction;
+use fishplate_quake::fault::{DueFault, inject};
 use fishplate_quake::record::Happening;
 use fishplate_quake::system::{SERVER, SystemError};
 
@@ -197,6 +199,25 @@ async fn a_process_that_the_kernel_kills_for_want_of_memory_is_told_from_one_tha
     let _ = bed.system.start().await;
     bed.system.signal(SERVER, 9).await.unwrap();
     assert_eq!(bed.ending().await, (None, Some(9), false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_that_cannot_be_injected_says_why() {
+    let mut bed = script("exec sleep 1000");
+    for action in [FaultAction::Kill, FaultAction::Stop, FaultAction::Restart] {
+        for (process, why) in
+            [(SERVER, "process server does not run"), ("other", "no process other")]
+        {
+            let (process, length) = (process.to_owned(), Duration::ZERO);
+            let fault = DueFault { at: Duration::ZERO, action, process: process.clone(), length };
+            inject(&fault, &bed.system, &bed.happenings).await;
+            let told = bed.happened.recv().await.expect("it is told").what;
+            assert_eq!(told, Happening::Fault { action, process });
+            let failed = bed.happened.recv().await.expect("and that it failed").what;
+            let Happening::FaultFailed { why: told, .. } = failed else { panic!("{failed:?}") };
+            assert!(told.contains(why), "{told}");
+        }
+    }
 }
 
 /// An agent in a process of its own, that starts a process which leaves another behind.

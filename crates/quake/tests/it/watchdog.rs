@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use fishplate_quake::experiment::Experiment;
+use fishplate_quake::experiment::{Experiment, FaultAction};
+use fishplate_quake::fault::{DueFault, inject};
+use fishplate_quake::figures::Timeline;
 use fishplate_quake::record::{Event, FailureClass, Happening, SystemSecond};
 use fishplate_quake::system::{Happened, SERVER, Sampler};
 use fishplate_quake::watchdog::{Judgement, Watchdog};
@@ -71,7 +73,8 @@ impl Manager {
                 Some(Happened { at, what }) = self.bed.happened.recv() => {
                     let at = Instant::from_std(at).saturating_duration_since(self.start).as_secs_f64();
                     let event = Event { at, what };
-                    said.extend(self.watchdog.notice(&event));
+                    let now = self.start.elapsed().as_secs_f64();
+                    said.extend(self.watchdog.notice(&event, now));
                     self.events.push(event);
                 }
             }
@@ -122,6 +125,26 @@ impl Manager {
         failures.collect()
     }
 
+    /// Injects a fault, and lets seconds pass until this is so.
+    async fn injects(&mut self, action: FaultAction, length: Duration, until: fn(&Self) -> bool) {
+        self.events.clear();
+        let (system, happenings) = (self.bed.system.clone(), self.bed.happenings.clone());
+        let fault = DueFault { at: Duration::ZERO, action, process: SERVER.to_owned(), length };
+        tokio::spawn(async move { inject(&fault, &system, &happenings).await });
+        let begun = self.second;
+        while !until(self) {
+            assert!(self.second < begun + 60, "{action:?}: {:?}", self.events);
+            self.second().await;
+        }
+        let injected = Happening::Fault { action, process: SERVER.to_owned() };
+        assert!(self.has(|what| *what == injected), "{:?}", self.events);
+        assert!(!self.has(|what| matches!(what, Happening::FaultFailed { .. })));
+    }
+
+    fn has_recovered(&self) -> bool {
+        self.has(|what| *what == Happening::Recovered)
+    }
+
     /// The fixture fails so: it is said within its time, in this class and no other, with this among its cause; then it
     /// is well again, and that is said.
     async fn fails(&mut self, mode: &str, class: FailureClass, cause: &str) {
@@ -155,7 +178,9 @@ impl Manager {
             assert!(self.second < begun + 60, "{mode}: it did not recover: {:?}", self.events);
             self.second().await;
         }
-        assert!(self.has(|what| *what == Happening::Answered));
+        // A server that is slow answers rightly all the time.
+        let stopped = class != FailureClass::Degraded;
+        assert_eq!(self.has(|what| *what == Happening::Answered), stopped, "{:?}", self.events);
         assert_eq!(self.failures(), [class], "{mode}: {:?}", self.events);
         assert_eq!(
             self.has(|what| *what == Happening::Ready),
@@ -205,13 +230,16 @@ async fn a_server_that_works_no_more_has_its_class_and_is_restarted() {
     manager.fails("thrash", FailureClass::Zombie, "(thrashing)").await;
     manager.fails("idle", FailureClass::Zombie, "(idle)").await;
     manager.fails("close", FailureClass::Zombie, "broken").await;
-    // A fault of ours is a crash too.
-    manager.events.clear();
-    manager.bed.system.signal(SERVER, 9).await.unwrap();
-    while !manager.has(|what| *what == Happening::Recovered) {
-        manager.second().await;
-    }
-    assert_eq!(manager.failures(), [FailureClass::Crash]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_fault_is_what_it_looks_like_and_the_server_recovers() {
+    let mut manager = Manager::start("0").await;
+    manager.seconds(4).await;
+    let first = manager.system.processes[SERVER].pid;
+
+    manager.injects(FaultAction::Kill, Duration::ZERO, Manager::has_recovered).await;
+    assert_eq!(manager.failures(), [FailureClass::Crash], "{:?}", manager.events);
     let killed = Happening::Ended {
         process: SERVER.to_owned(),
         code: None,
@@ -219,4 +247,26 @@ async fn a_server_that_works_no_more_has_its_class_and_is_restarted() {
         out_of_memory: false,
     };
     assert!(manager.has(|what| *what == killed), "{:?}", manager.events);
+    let figures = &Timeline::of(&manager.events).failures[0];
+    assert_eq!(figures.provoked_by.as_deref(), Some("kill of server"));
+    let (detected, recovered) = (figures.to_detect, figures.to_recover.expect("it did"));
+    assert!(0.0 < detected && detected < recovered, "{figures:?}");
+    let second = manager.system.processes[SERVER].pid;
+    assert_ne!(first, second);
+
+    // Stopped for longer than it may hang, and for less.
+    manager.injects(FaultAction::Stop, Duration::from_secs(3600), Manager::has_recovered).await;
+    assert_eq!(manager.failures(), [FailureClass::Hang], "{:?}", manager.events);
+    let third = manager.system.processes[SERVER].pid;
+    assert_ne!(second, third);
+    let stopped = |manager: &Manager| !manager.events.is_empty();
+    manager.injects(FaultAction::Stop, Duration::from_secs(1), stopped).await;
+    manager.seconds(4).await;
+    assert_eq!(manager.failures(), [], "{:?}", manager.events);
+    assert_eq!(manager.system.processes[SERVER].pid, third);
+
+    // Who restarts it on purpose has no failure, and it recovers all the same.
+    manager.injects(FaultAction::Restart, Duration::ZERO, Manager::has_recovered).await;
+    assert_eq!(manager.failures(), [], "{:?}", manager.events);
+    assert_ne!(manager.system.processes[SERVER].pid, third);
 }

@@ -12,7 +12,7 @@ use crate::output::{Output, text};
 
 /// Report a run again, also one that goes on or was cut off
 ///
-/// It writes report.html (one file, which fetches nothing), results.csv, series.csv and results.json into the run's
+/// It writes report.html (one file, which fetches nothing), results.csv, series.csv, requests.csv and results.json into the run's
 /// directory, and prints a line for each system.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -86,7 +86,7 @@ impl BenchmarkRun<'_> {
                 Some(Said::Message(Speaker::System, AgentMessage::Event { at, what })) => {
                     let at = self.ours(at);
                     self.early.push((at, what.clone()));
-                    judgements.extend(watchdog.notice(&Event { at: seconds(at), what }));
+                    judgements.extend(watchdog.notice(&Event { at: seconds(at), what }, now));
                 }
                 Some(Said::Lost(_, why)) => return Err(BenchmarkRunError::AgentLost(why)),
                 Some(Said::Message(..)) | None => {}

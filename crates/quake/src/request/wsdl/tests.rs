@@ -102,11 +102,75 @@ async fn a_file_is_sent_to_the_letter() {
     assert!(memmem::find(&body, b"{request} and {no word}").is_some());
 }
 
+/// The texts of all elements of a name.
+fn values(body: &[u8], name: &str) -> Vec<String> {
+    let text = String::from_utf8_lossy(body).into_owned();
+    let tag = format!("{name}>");
+    let after = text.split(&tag).skip(1).step_by(2);
+    after.map(|rest| rest.split('<').next().unwrap_or_default().to_owned()).collect()
+}
+
 #[tokio::test]
-async fn arrays_are_made_of_numbers() {
+async fn arrays_are_made_of_numbers_that_change_with_the_request() {
     let made = make(TRANSPOSE, "xml", &[]).await.expect("it is made");
-    let body = body(&made, 1);
-    assert_eq!(memmem::find_iter(&body, b">1.5<").count(), 9);
+    let numbers = |request: u64| -> Vec<f64> {
+        let body = String::from_utf8(body(&made, request)).expect("it is text");
+        let texts = body.split('<').filter_map(|piece| piece.split_once('>'));
+        texts.filter_map(|(_, text)| text.parse().ok()).collect()
+    };
+    // Three rows of three, and the lengths of both axes.
+    let (one, two) = (numbers(1), numbers(2));
+    assert_eq!(one.iter().filter(|number| number.fract() != 0.0).count(), 9, "{one:?}");
+    let same = one.iter().zip(&two).filter(|(one, two)| one == two).count();
+    assert_eq!(one.len() - same, 9, "{one:?} {two:?}");
+    assert_eq!(one, numbers(1), "the same from the same seed");
+    for packaging in ["mtom", "dime"] {
+        make(TRANSPOSE, packaging, &[]).await.expect(packaging);
+    }
+}
+
+/// Records in records: a booking with its time, its guest, and the guest's address.
+const BOOKING: &str = r#"<definitions xmlns="http://schemas.xmlsoap.org/wsdl/" xmlns:t="urn:booking"
+    xmlns:s="http://schemas.xmlsoap.org/wsdl/soap/" xmlns:x="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:booking">
+  <types><x:schema targetNamespace="urn:booking" elementFormDefault="qualified">
+    <x:complexType name="Address"><x:sequence>
+      <x:element name="street" type="x:string"/><x:element name="number" type="x:int"/>
+      <x:element name="floor" type="x:int" minOccurs="0"/></x:sequence></x:complexType>
+    <x:complexType name="Guest"><x:sequence>
+      <x:element name="name" type="x:string"/><x:element name="address" type="t:Address"/></x:sequence></x:complexType>
+    <x:element name="call"><x:complexType><x:sequence>
+      <x:element name="arrival" type="x:dateTime"/><x:element name="guest" type="t:Guest"/></x:sequence></x:complexType></x:element>
+    <x:element name="callResponse"><x:complexType><x:sequence>
+      <x:element name="booked" type="x:boolean"/></x:sequence></x:complexType></x:element>
+  </x:schema></types>
+  <message name="in"><part name="parameters" element="t:call"/></message>
+  <message name="out"><part name="parameters" element="t:callResponse"/></message>
+  <portType name="p"><operation name="call"><input message="t:in"/><output message="t:out"/></operation></portType>
+  <binding name="b" type="t:p"><s:binding style="document" transport="http://schemas.xmlsoap.org/soap/http"/>
+    <operation name="call"><s:operation soapAction=""/><input><s:body use="literal"/></input>
+      <output><s:body use="literal"/></output></operation></binding>
+  <service name="s"><port name="p" binding="t:b"><s:address location="http://127.0.0.1:1/service"/></port></service>
+</definitions>"#;
+
+#[tokio::test]
+async fn records_are_filled_as_deep_as_they_are_and_dates_change() {
+    let made = make(BOOKING, "xml", &[]).await.expect("it is made");
+    let (one, two) = (body(&made, 1), body(&made, 2));
+    for name in ["arrival", "name", "street", "number"] {
+        let [one, two] = [&one, &two].map(|body| values(body, name));
+        assert_eq!((one.len(), two.len()), (1, 1), "{name}");
+        assert_ne!(one, two, "{name}");
+    }
+    assert_eq!(one, body(&made, 1), "the same from the same seed");
+    values(&one, "number")[0].parse::<i32>().expect("a whole number");
+    let arrival = values(&one, "arrival")[0].clone();
+    let digits = |from: usize, to: usize| arrival[from..to].parse::<u32>().expect(&arrival);
+    assert!((1970..2100).contains(&digits(0, 4)) && (1..13).contains(&digits(5, 7)), "{arrival}");
+    assert!(arrival.len() == 20 && digits(17, 19) < 60 && arrival.ends_with('Z'), "{arrival}");
+    let text = String::from_utf8(one).expect("it is text");
+    assert!(!text.contains("quake-mark") && !text.contains("floor"), "{text}");
+    let within = ["guest>", "address>", "street>"].map(|name| text.find(name).expect(name));
+    assert!(within.is_sorted(), "{text}");
 }
 
 #[tokio::test]
