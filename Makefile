@@ -114,6 +114,7 @@ format: tools
 .PHONY: lint
 lint: tools
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@echo 'comments that only ask:'; ! git grep -nE '^ *//[/!]? (How|What|When|Where|Which|Who|Whom|Whose|Why)\.$$' -- '*.rs'
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --lib --no-deps \
 	  --exclude fishplate-python --document-private-items --quiet
 

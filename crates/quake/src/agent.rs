@@ -64,7 +64,7 @@ pub enum AgentError {
         "no manager at {manager} after {within:?}: start `fishplate quake run --listen` there, or wait longer (--join-within)"
     )]
     Unreachable {
-        /// Where.
+        /// The address of the manager.
         manager: String,
         /// How long it was tried.
         within: Duration,
@@ -76,19 +76,19 @@ pub enum AgentError {
     ManagerLost {
         /// Where it was.
         manager: String,
-        /// How.
+        /// What broke the connection.
         source: ConnectionError,
     },
     /// It does not take this agent.
     #[error("the manager at {manager} does not take this agent: both need the same token")]
     Refused {
-        /// Where.
+        /// The address of the manager.
         manager: String,
     },
     /// It wants none.
     #[error("the manager at {manager} has all agents that it needs")]
     NotNeeded {
-        /// Where.
+        /// The address of the manager.
         manager: String,
     },
 }

@@ -470,7 +470,7 @@ pub enum Resource {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What.
+    /// What is done to the process.
     pub action: FaultAction,
     /// Which process of the system.
     #[serde(default = "server")]

@@ -16,7 +16,7 @@ use crate::system::{Happened, Happenings, SystemError, SystemUnderTest};
 pub struct DueFault {
     /// After the common start.
     pub at: Duration,
-    /// What.
+    /// What is done to the process.
     pub action: FaultAction,
     /// To which process.
     pub process: String,

@@ -110,7 +110,7 @@ pub struct Figures {
     pub audit: Option<AuditOutcome>,
     /// Errors in words.
     pub said: BTreeSet<String>,
-    /// Where.
+    /// What hosts, programs and commands it was measured with.
     pub environment: BTreeMap<String, String>,
     /// Offset of each agent's clock, in seconds, and how sure it is.
     pub clocks: Vec<(f64, f64)>,

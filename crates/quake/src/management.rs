@@ -73,9 +73,9 @@ pub enum RunError {
     /// No agent could dial.
     #[error("cannot listen on {address} for agents")]
     Listen {
-        /// Where.
+        /// The address to listen on.
         address: SocketAddr,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// This host can't have one.
@@ -84,7 +84,7 @@ pub enum RunError {
     /// It ended before it had joined.
     #[error("an agent of this host ended before it joined ({status}): {} says why", log.display())]
     LocalAgentEnded {
-        /// How.
+        /// How the process of the agent ended.
         status: ExitStatus,
         /// What it said.
         log: PathBuf,
@@ -105,7 +105,7 @@ pub enum RunError {
     /// It told nothing of its clocks.
     #[error("the agent on {host} does not say what its clock shows")]
     NoClock {
-        /// Which.
+        /// The agent's host.
         host: String,
     },
     /// There is no such cell.

@@ -269,7 +269,7 @@ pub struct Headroom {
 pub struct Event {
     /// Seconds since the common start; negative before it.
     pub at: f64,
-    /// What.
+    /// What happened.
     pub what: Happening,
 }
 
@@ -335,7 +335,7 @@ pub enum Happening {
     },
     /// An agent was lost.
     AgentLost {
-        /// Which.
+        /// The agent's number.
         agent: u32,
     },
 }

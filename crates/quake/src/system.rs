@@ -56,9 +56,9 @@ const TAIL: u64 = 64 << 10;
 /// Something happened to the system.
 #[derive(Clone, Debug)]
 pub struct Happened {
-    /// When.
+    /// When it happened.
     pub at: Instant,
-    /// What.
+    /// What happened.
     pub what: Happening,
 }
 
@@ -81,17 +81,17 @@ pub enum SystemError {
     /// A subprocess of ours can't be started.
     #[error("the reaper of process {process} cannot be started")]
     Reaper {
-        /// Whose.
+        /// The process of the system, by its name in the experiment.
         process: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// The cell's directory can't be written.
     #[error("cannot make {}", path.display())]
     Directory {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// The configuring program came to nothing.
@@ -104,7 +104,7 @@ pub enum SystemError {
         process: String,
         /// Which program.
         program: String,
-        /// Why.
+        /// What was wrong, for people.
         why: String,
     },
     /// A process ended before the system was ready.
@@ -152,7 +152,7 @@ pub enum SystemError {
     /// Its reaper is gone.
     #[error("the reaper of process {process} is gone")]
     ReaperGone {
-        /// Whose.
+        /// The process of the system, by its name in the experiment.
         process: String,
     },
 }

@@ -68,7 +68,7 @@ pub struct Verdict {
     pub kind: VerdictKind,
     /// Right answers until it failed, or all of them.
     pub requests: u64,
-    /// Why.
+    /// What led to it.
     pub cause: String,
     /// In one sentence.
     pub sentence: String,

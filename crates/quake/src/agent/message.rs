@@ -152,14 +152,14 @@ pub(crate) enum AgentMessage {
     Event {
         /// What its steady clock showed.
         at: i64,
-        /// What.
+        /// What happened.
         what: Happening,
     },
     /// What a command came to.
     Done(u64, Result<SystemAnswer, String>),
     /// A part of a file.
     Part {
-        /// Which.
+        /// The file that it is a part of.
         of: FileKind,
         /// In base64.
         bytes: String,

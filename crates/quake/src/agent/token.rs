@@ -32,7 +32,7 @@ pub enum TokenError {
     Unreadable {
         /// From where.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// It is none.

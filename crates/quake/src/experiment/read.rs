@@ -16,7 +16,7 @@ pub enum ExperimentError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// It is no TOML, or has a key or a value that none has there. TOML's own message has line and column.

@@ -19,7 +19,7 @@ pub enum SweepError {
     /// The experiment is none with these values.
     #[error("{error}")]
     Value {
-        /// Why.
+        /// The reader's error.
         error: serde_json::Error,
     },
 }

@@ -43,7 +43,7 @@ pub struct FailureFigures {
 /// A span of time in which something was on, with its name.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Span {
-    /// What.
+    /// What was on, as the experiment names it.
     pub name: String,
     /// From this second
     pub from: f64,

@@ -36,7 +36,7 @@ pub struct LoggedRequest {
 pub struct LogError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The system's error.
     pub source: io::Error,
 }
 

@@ -85,7 +85,7 @@ pub enum PlanError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// Words of a template.

@@ -37,7 +37,7 @@ const BATCH: u32 = 64;
 /// How a load ended.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LoadEnd {
-    /// Why.
+    /// What ended the load.
     pub by: EndedBy,
     /// After the common start, in seconds.
     pub seconds: f64,
@@ -75,7 +75,7 @@ pub enum LoadError {
     Host {
         /// Its name.
         host: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// TLS.

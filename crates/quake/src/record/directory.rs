@@ -32,7 +32,7 @@ pub enum RecordError {
     File {
         /// Which file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// It is not what it should be.

@@ -87,7 +87,7 @@ pub enum TemplateError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }

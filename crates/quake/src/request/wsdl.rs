@@ -64,7 +64,7 @@ pub enum WsdlRequestError {
     /// A record that is generated has something that can't be.
     #[error("the record {name} {why}: write a template of the whole request")]
     Record {
-        /// Which.
+        /// The type of the record, as the WSDL names it.
         name: String,
         /// What it has.
         why: &'static str,

@@ -45,23 +45,23 @@ pub enum ProgramError {
     /// Its reaper can't be started, or is gone.
     #[error("the reaper of {program} cannot be used")]
     Reaper {
-        /// Whose.
+        /// The program, as the experiment names it.
         program: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// It can't be started.
     #[error("cannot start {program}: {why}")]
     NotStarted {
-        /// Which.
+        /// The program, as the experiment names it.
         program: String,
-        /// Why.
+        /// What was wrong, for people.
         why: String,
     },
     /// It failed.
     #[error("{program} ended with {status}: {said}")]
     Failed {
-        /// Which.
+        /// The program, as the experiment names it.
         program: String,
         /// How it ended.
         status: ExitStatus,
@@ -71,7 +71,7 @@ pub enum ProgramError {
     /// It was ended, for its time was over.
     #[error("{program} had not ended after {within:?} (limits.{limit})")]
     TooLong {
-        /// Which.
+        /// The program, as the experiment names it.
         program: String,
         /// How long it had.
         within: Duration,
@@ -81,7 +81,7 @@ pub enum ProgramError {
     /// It was ended, for it wrote too much.
     #[error("{program} wrote more than {most} bytes (limits.{limit}_size)")]
     TooMuch {
-        /// Which.
+        /// The program, as the experiment names it.
         program: String,
         /// What it might have written.
         most: u64,
