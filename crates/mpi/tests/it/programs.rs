@@ -85,6 +85,11 @@ fn errors_have_their_class_and_a_message_and_reach_the_handler() {
 }
 
 #[test]
+fn every_collective_operation_runs_in_three_ways_in_place_and_between_groups() {
+    passes("every_collective");
+}
+
+#[test]
 fn threads_pass_messages_side_by_side() {
     passes("threads");
 }
