@@ -90,6 +90,11 @@ fn every_collective_operation_runs_in_three_ways_in_place_and_between_groups() {
 }
 
 #[test]
+fn topologies_tell_who_is_a_neighbour_and_neighbours_exchange() {
+    passes("topologies");
+}
+
+#[test]
 fn threads_pass_messages_side_by_side() {
     passes("threads");
 }
