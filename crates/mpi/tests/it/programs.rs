@@ -95,6 +95,11 @@ fn topologies_tell_who_is_a_neighbour_and_neighbours_exchange() {
 }
 
 #[test]
+fn groups_are_sets_and_communicators_are_made_of_them() {
+    passes("groups");
+}
+
+#[test]
 fn threads_pass_messages_side_by_side() {
     passes("threads");
 }
