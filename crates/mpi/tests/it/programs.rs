@@ -95,6 +95,11 @@ fn topologies_tell_who_is_a_neighbour_and_neighbours_exchange() {
 }
 
 #[test]
+fn every_constructor_makes_the_datatype_that_it_tells_of() {
+    passes("constructors");
+}
+
+#[test]
 fn groups_are_sets_and_communicators_are_made_of_them() {
     passes("groups");
 }
