@@ -105,6 +105,11 @@ fn groups_are_sets_and_communicators_are_made_of_them() {
 }
 
 #[test]
+fn attributes_handlers_names_and_hints_stay_with_their_objects() {
+    passes("objects");
+}
+
+#[test]
 fn threads_pass_messages_side_by_side() {
     passes("threads");
 }
