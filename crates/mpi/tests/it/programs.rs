@@ -110,6 +110,11 @@ fn attributes_handlers_names_and_hints_stay_with_their_objects() {
 }
 
 #[test]
+fn a_process_can_ask_what_it_runs_on_before_during_and_after() {
+    passes("environment");
+}
+
+#[test]
 fn threads_pass_messages_side_by_side() {
     passes("threads");
 }
