@@ -115,6 +115,11 @@ fn a_process_can_ask_what_it_runs_on_before_during_and_after() {
 }
 
 #[test]
+fn tools_are_told_that_there_are_no_variables() {
+    passes("tools");
+}
+
+#[test]
 fn threads_pass_messages_side_by_side() {
     passes("threads");
 }
