@@ -85,6 +85,16 @@ fn errors_have_their_class_and_a_message_and_reach_the_handler() {
 }
 
 #[test]
+fn every_message_function_does_as_the_standard_says_with_counts_of_both_kinds() {
+    passes("every_message");
+}
+
+#[test]
+fn requests_are_tested_looked_at_and_cancelled_and_statuses_say_how_they_went() {
+    passes("completion");
+}
+
+#[test]
 fn every_collective_operation_runs_in_three_ways_in_place_and_between_groups() {
     passes("every_collective");
 }
