@@ -355,7 +355,9 @@ entries! {
     fn Alloc_mem(size: i64, _info: Info, address: Out<usize>) on () => {
         let size = usize::try_from(size)
             .map_err(|_| error(MPI_ERR_ARG, format!("{size} bytes can't be had: 0 or more are needed")))?;
-        let memory = vec![0u128; size.div_ceil(size_of::<u128>()).max(1)].into_boxed_slice();
+        let mut memory = Vec::<u128>::new();
+        memory.try_reserve_exact(size.div_ceil(size_of::<u128>()).max(1))
+            .map_err(|cause| error(MPI_ERR_NO_MEM, format!("{size} bytes can't be had: {cause}")))?;
         let start = memory.as_ptr().addr();
         memories().push(memory);
         address.set(start)
@@ -388,9 +390,10 @@ entries! {
 /// What `MPI_Buffer_attach` gave.
 pub(crate) static BUFFER: Buffered = Buffered::new();
 
-type Memories = Vec<Box<[u128]>>;
+/// Room for so many, aligned for every type; the elements are the program's affair.
+type Memories = Vec<Vec<u128>>;
 
-/// What `MPI_Alloc_mem` gave, aligned for every type.
+/// What `MPI_Alloc_mem` gave.
 fn memories() -> MutexGuard<'static, Memories> {
     static MEMORIES: Mutex<Memories> = Mutex::new(Vec::new());
     MEMORIES.lock().unwrap_or_else(PoisonError::into_inner)

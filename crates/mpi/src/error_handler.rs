@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::arguments::Out;
 use crate::constants::*;
@@ -125,12 +125,25 @@ impl Blamed for Session {
     }
 }
 
+/// The handler of `MPI_FILE_NULL`, with which files begin. They alone return their errors by default (MPI 5.0, 14.7).
+static FILES: LazyLock<Slot> = LazyLock::new(|| {
+    let object = Arc::new(ErrorHandler::Return);
+    Slot(Mutex::new(Held { handle: ERRORS_RETURN, object, is_set: false }))
+});
+
+/// That of this file; there is none but `MPI_FILE_NULL`.
+fn of_file(file: File) -> Result<&'static Slot> {
+    if file != File::NULL {
+        file.get()?;
+    }
+    Ok(&FILES)
+}
+
 impl Blamed for File {
     const KIND: &'static str = "file";
 
     fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
-        // Files alone return their errors by default (MPI 5.0, 15.7).
-        Some((ERRORS_RETURN.get().ok()?, self.to_address()))
+        Some((FILES.get().object, self.to_address()))
     }
 }
 
@@ -248,16 +261,13 @@ entries! {
         call(session, code)
     }
     fn File_get_errhandler(file: File, handler: Out<Errhandler>) on file => {
-        if file != File::NULL {
-            file.get()?;
-        }
-        handler.set(ERRORS_RETURN)
+        handler.set(of_file(file)?.handle())
     }
-    fn File_set_errhandler(file: File, _handler: Errhandler) on file => {
-        file.get().map(|_| ())
+    fn File_set_errhandler(file: File, handler: Errhandler) on file => {
+        of_file(file)?.set(handler, File::KIND)
     }
     fn File_call_errhandler(file: File, code: c_int) on file => {
-        file.get()?;
+        of_file(file)?;
         call(file, code)
     }
     fn Win_get_errhandler(win: Win, _handler: Out<Errhandler>) on () => {

@@ -30,8 +30,8 @@ fn ranks_of(count: c_int, ranks: List<c_int>) -> Result<Vec<u32>> {
     ranks.to_vec(count.count()?)?.into_iter().map(rank_of).collect()
 }
 
-/// First, last, stride of each range (MPI 5.0, 7.3.2).
-fn ranges(count: c_int, ranges: List<[c_int; 3]>) -> Result<Vec<u32>> {
+/// First, last, stride of each range (MPI 5.0, 7.3.2). The first rank that is not in the group ends it: there may be billions.
+fn ranges(group: &GroupObject, count: c_int, ranges: List<[c_int; 3]>) -> Result<Vec<u32>> {
     let mut all = Vec::new();
     for [first, last, stride] in ranges.to_vec(count.count()?)? {
         if stride == 0 {
@@ -40,7 +40,10 @@ fn ranges(count: c_int, ranges: List<[c_int; 3]>) -> Result<Vec<u32>> {
         let mut rank = i64::from(first);
         let beyond = |rank: i64| if stride > 0 { rank > last.into() } else { rank < last.into() };
         while !beyond(rank) {
-            all.push(rank_of(c_int::try_from(rank).unwrap_or(-1))?);
+            let member = u32::try_from(rank).ok().filter(|member| *member < group.size());
+            all.push(member.ok_or_else(|| {
+                error(MPI_ERR_RANK, format!("rank {rank} is not one of {}", group.size()))
+            })?);
             rank += i64::from(stride);
         }
     }
@@ -94,10 +97,12 @@ entries! {
         set(place, members(group.get()?.exclude(&ranks_of(count, ranks)?))?)
     }
     fn Group_range_incl(group: Group, count: c_int, list: List<[c_int; 3]>, place: Out<Group>) on () => {
-        set(place, members(group.get()?.include(&ranges(count, list)?))?)
+        let group = group.get()?;
+        set(place, members(group.include(&ranges(&group, count, list)?))?)
     }
     fn Group_range_excl(group: Group, count: c_int, list: List<[c_int; 3]>, place: Out<Group>) on () => {
-        set(place, members(group.get()?.exclude(&ranges(count, list)?))?)
+        let group = group.get()?;
+        set(place, members(group.exclude(&ranges(&group, count, list)?))?)
     }
     fn Group_free(place: Out<Group>) on () => {
         // Functions give the empty group in place of a new one, so it may be freed.

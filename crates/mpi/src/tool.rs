@@ -30,6 +30,22 @@ fn wrong(class: c_int) -> Result<()> {
     Err(error(class, ""))
 }
 
+/// The handle of every session: nothing is kept with one of no variables, but it is not the null handle.
+const SESSION: usize = 1;
+/// `MPI_T_PVAR_ALL_HANDLES`.
+const ALL_HANDLES: usize = 1;
+
+fn check_session(session: usize) -> Result<()> {
+    check()?;
+    if session == SESSION { Ok(()) } else { wrong(MPI_T_ERR_INVALID_SESSION) }
+}
+
+/// What is done with a variable, which can only be wrong, or with all of a session, which are none (MPI 5.0, 15.3.7).
+fn all_of(session: usize, variable: usize) -> Result<()> {
+    check_session(session)?;
+    if variable == ALL_HANDLES { Ok(()) } else { wrong(MPI_T_ERR_INVALID_HANDLE) }
+}
+
 /// Tools get their errors as codes: no handler is called (MPI 5.0, 15.3.1).
 const TOOL: Returned = Returned;
 
@@ -55,20 +71,34 @@ entries! {
     fn T_event_get_index(_name: Opaque, _index: Out<c_int>) on TOOL => { wrong(MPI_T_ERR_INVALID_NAME) }
     fn T_pvar_session_create(session: Out<usize>) on TOOL => {
         check()?;
-        // Nothing is kept with a session of no variables, but its handle is not the null one.
-        session.set(1)
+        session.set(SESSION)
     }
     fn T_pvar_session_free(session: Out<usize>) on TOOL => {
-        check()?;
+        check_session(session.get()?)?;
         session.set(0)
     }
+    fn T_pvar_start(session: usize, variable: usize) on TOOL => { all_of(session, variable) }
+    fn T_pvar_stop(session: usize, variable: usize) on TOOL => { all_of(session, variable) }
+    fn T_pvar_reset(session: usize, variable: usize) on TOOL => { all_of(session, variable) }
 }
 
-/// Functions that take an index or a handle, which can only be wrong.
+/// Functions that take an index or a handle, which can only be wrong; some in a session.
 macro_rules! no_such {
+    (in_session $($name:ident: $class:ident;)+) => {
+        entries! { $(fn $name(session: usize) on TOOL => { check_session(session)?; wrong($class) })+ }
+    };
     ($($name:ident: $class:ident;)+) => {
         entries! { $(fn $name() on TOOL => { wrong($class) })+ }
     };
+}
+
+no_such! {
+    in_session
+    T_pvar_handle_alloc: MPI_T_ERR_INVALID_INDEX;
+    T_pvar_handle_free: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_read: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_readreset: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_write: MPI_T_ERR_INVALID_HANDLE;
 }
 
 no_such! {
@@ -78,14 +108,6 @@ no_such! {
     T_cvar_read: MPI_T_ERR_INVALID_HANDLE;
     T_cvar_write: MPI_T_ERR_INVALID_HANDLE;
     T_pvar_get_info: MPI_T_ERR_INVALID_INDEX;
-    T_pvar_handle_alloc: MPI_T_ERR_INVALID_INDEX;
-    T_pvar_handle_free: MPI_T_ERR_INVALID_HANDLE;
-    T_pvar_start: MPI_T_ERR_INVALID_HANDLE;
-    T_pvar_stop: MPI_T_ERR_INVALID_HANDLE;
-    T_pvar_read: MPI_T_ERR_INVALID_HANDLE;
-    T_pvar_readreset: MPI_T_ERR_INVALID_HANDLE;
-    T_pvar_reset: MPI_T_ERR_INVALID_HANDLE;
-    T_pvar_write: MPI_T_ERR_INVALID_HANDLE;
     T_category_get_info: MPI_T_ERR_INVALID_INDEX;
     T_category_get_num_events: MPI_T_ERR_INVALID_INDEX;
     T_category_get_cvars: MPI_T_ERR_INVALID_INDEX;

@@ -68,6 +68,14 @@ fn graph(comm: &CommObject) -> Result<&Graph> {
     })
 }
 
+fn neighbors(graph: &Graph, rank: c_int) -> Result<&[Rank]> {
+    let node = u32::try_from(rank).ok().filter(|node| (*node as usize) < graph.size());
+    let node = node.ok_or_else(|| {
+        error(MPI_ERR_RANK, format!("rank {rank} is not one of {} nodes", graph.size()))
+    })?;
+    Ok(graph.neighbors(node))
+}
+
 fn distributed(comm: &CommObject) -> Result<&DistributedGraph> {
     topology(comm, |topology| match topology {
         Topology::DistributedGraph(graph) => Some(graph),
@@ -220,12 +228,10 @@ entries! {
         fill(edges, most_edges, graph.edges().iter().copied().map(signed))
     }
     fn Graph_neighbors_count(comm: Comm, rank: c_int, count: Out<c_int>) on comm => {
-        let rank = unsigned(MPI_ERR_RANK, vec![rank])?[0];
-        count.set_count(graph(&*comm.get()?)?.neighbors(rank).len())
+        count.set_count(neighbors(graph(&*comm.get()?)?, rank)?.len())
     }
-    fn Graph_neighbors(comm: Comm, rank: c_int, most: c_int, neighbors: Out<c_int>) on comm => {
-        let rank = unsigned(MPI_ERR_RANK, vec![rank])?[0];
-        fill(neighbors, most, graph(&*comm.get()?)?.neighbors(rank).iter().copied().map(signed))
+    fn Graph_neighbors(comm: Comm, rank: c_int, most: c_int, place: Out<c_int>) on comm => {
+        fill(place, most, neighbors(graph(&*comm.get()?)?, rank)?.iter().copied().map(signed))
     }
     fn Dist_graph_create_adjacent(
         comm: Comm, sources_count: c_int, sources: List<c_int>, source_weights: List<c_int>, destinations_count: c_int,

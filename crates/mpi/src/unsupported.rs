@@ -3,8 +3,7 @@
 
 use crate::constants::MPI_ERR_UNSUPPORTED_OPERATION;
 use crate::error::{Error, error};
-use crate::error_handler::Returned;
-use crate::handle::Comm;
+use crate::handle::{Comm, File};
 
 /// The error of a function that is there only so that programs link.
 pub(crate) fn unsupported(name: &str) -> Error {
@@ -25,8 +24,7 @@ macro_rules! unsupported {
         crate::entry::symbols!([stringify!($name)] () on () => Err(unsupported(concat!("MPI_", stringify!($name)))));
     };
     (@one file $name:ident) => {
-        // The handler of files by default returns (MPI 5.0, 15.7).
-        crate::entry::symbols!([stringify!($name)] () on Returned => Err(unsupported(concat!("MPI_", stringify!($name)))));
+        crate::entry::symbols!([stringify!($name)] () on File::NULL => Err(unsupported(concat!("MPI_", stringify!($name)))));
     };
 }
 

@@ -15,6 +15,14 @@ fn wrong(problem: String) -> Error {
     error(MPI_ERR_ARG, problem)
 }
 
+/// How many dimensions an array has.
+fn count_of(dimensions: c_int) -> Result<usize> {
+    match dimensions.count()? {
+        0 => Err(wrong("an array has 0 dimensions, and should have 1 or more".to_owned())),
+        dimensions => Ok(dimensions),
+    }
+}
+
 /// The dimensions from the one whose elements lie next to each other outwards.
 fn inwards_out(order: c_int, dimensions: usize) -> Result<Vec<usize>> {
     match order {
@@ -89,7 +97,7 @@ entries! {
         dimensions: c_int, sizes: List<C>, subsizes: List<C>, starts: List<C>, order: c_int, old: Datatype,
         new: Out<Datatype>,
     ) on () => {
-        let (dimensions, old) = (dimensions.count()?, old.get()?);
+        let (dimensions, old) = (count_of(dimensions)?, old.get()?);
         let (sizes, subsizes, starts) =
             (sizes.counts(dimensions)?, subsizes.counts(dimensions)?, starts.counts(dimensions)?);
         let mut runs = Vec::new();
@@ -111,19 +119,24 @@ entries! {
         size: c_int, rank: c_int, dimensions: c_int, sizes: List<C>, distributions: List<c_int>, arguments: List<c_int>,
         processes: List<c_int>, order: c_int, old: Datatype, new: Out<Datatype>,
     ) on () => {
-        let (dimensions, old) = (dimensions.count()?, old.get()?);
+        let (dimensions, old) = (count_of(dimensions)?, old.get()?);
         let sizes = sizes.counts(dimensions)?;
         let (distributions, darguments) = (distributions.to_vec(dimensions)?, arguments.to_vec(dimensions)?);
         let grid = processes.counts(dimensions)?;
-        if grid.iter().product::<usize>() != size.count()? {
+        let (processes_given, rank_given) = (size.count()?, rank.count()?);
+        let product = grid.iter().try_fold(1, |product: usize, &one| product.checked_mul(one));
+        if grid.contains(&0) || product != Some(processes_given) {
             return Err(wrong(format!("a grid of {grid:?} processes is not {size}")));
         }
+        if rank_given >= processes_given {
+            return Err(wrong(format!("process {rank} is not one of {size}")));
+        }
         // Coordinates of the rank: the last dimension varies fastest, in both orders.
-        let mut rest = rank.count()?;
+        let mut rest = rank_given;
         let mut runs = vec![Runs::new(); dimensions];
         for at in (0..dimensions).rev() {
-            let coordinate = rest % grid[at].max(1);
-            rest /= grid[at].max(1);
+            let coordinate = rest % grid[at];
+            rest /= grid[at];
             runs[at] = distributed(distributions[at], darguments[at], sizes[at], grid[at], coordinate)?;
         }
         let layout = part(&old.layout, &sizes, &runs, &inwards_out(order, dimensions)?);

@@ -85,6 +85,51 @@ fn errors_have_their_class_and_a_message_and_reach_the_handler() {
 }
 
 #[test]
+fn every_message_function_does_as_the_standard_says_with_counts_of_both_kinds() {
+    passes("every_message");
+}
+
+#[test]
+fn requests_are_tested_looked_at_and_cancelled_and_statuses_say_how_they_went() {
+    passes("completion");
+}
+
+#[test]
+fn every_collective_operation_runs_in_three_ways_in_place_and_between_groups() {
+    passes("every_collective");
+}
+
+#[test]
+fn topologies_tell_who_is_a_neighbour_and_neighbours_exchange() {
+    passes("topologies");
+}
+
+#[test]
+fn every_constructor_makes_the_datatype_that_it_tells_of() {
+    passes("constructors");
+}
+
+#[test]
+fn groups_are_sets_and_communicators_are_made_of_them() {
+    passes("groups");
+}
+
+#[test]
+fn attributes_handlers_names_and_hints_stay_with_their_objects() {
+    passes("objects");
+}
+
+#[test]
+fn a_process_can_ask_what_it_runs_on_before_during_and_after() {
+    passes("environment");
+}
+
+#[test]
+fn tools_are_told_that_there_are_no_variables() {
+    passes("tools");
+}
+
+#[test]
 fn threads_pass_messages_side_by_side() {
     passes("threads");
 }
