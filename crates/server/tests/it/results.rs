@@ -206,6 +206,9 @@ fn calls_are_shown_with_the_values_of_a_form() {
     assert_eq!(filled.matches("<pre data-example=").count(), 6);
     assert_eq!(filled.matches("987654").count(), 6, "{filled}");
     assert!(!filled.contains("<html"), "{filled}");
+    // An unticked box of a form, a text that was emptied, what is too long for an address.
+    let long = page(&server, "/gallery?examples=call&n%3Along=").text().to_owned();
+    assert_eq!(long.matches("What n holds is too long").count(), 6, "{long}");
     let hostile =
         page(&server, "/gallery?examples=call&n=%3C/pre%3E%3Cscript%3E").text().to_owned();
     assert!(!hostile.contains("<script>"), "{hostile}");
