@@ -425,6 +425,25 @@ fn a_problem_is_told_as_what_is_accepted() {
 }
 
 #[test]
+fn a_page_is_given_to_who_wants_html_rather_than_json() {
+    let server = pieces().serve();
+    for (accepted, is_page) in [
+        ("text/html", true),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+        ("application/json;q=0.5, text/html", true),
+        ("text/html;q=0.5, application/json", false),
+        ("text/html, application/json", false),
+        ("text/html;q=0", false),
+        ("text/htmlx", false),
+        ("*/*", false),
+    ] {
+        let answer = server.exchange("GET", "/ogc/jobs", &format!("Accept: {accepted}\r\n"), b"");
+        let told = answer.field("content-type").unwrap().starts_with("text/html");
+        assert_eq!((answer.status, told), (200, is_page), "{accepted}");
+    }
+}
+
+#[test]
 fn a_request_beyond_json_size_is_told_where_large_inputs_go() {
     let mut setup = pieces();
     setup.limits.faces.json_size = 1000;

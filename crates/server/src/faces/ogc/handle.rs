@@ -26,6 +26,7 @@ use crate::dispatch::request::{Reply, Request};
 use crate::faces::html;
 use crate::faces::html::page::{self, local};
 use crate::host::{Host, ServiceEntry};
+use crate::http::accept::Accepted;
 use crate::http::body::Incoming;
 use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::memory::MemoryReservation;
@@ -295,7 +296,7 @@ async fn log(
         let next = format!("{path}/log?stream={stream}&offset={}", page.next);
         links.push(Link::new(host, &next, "next", "What is written from here on"));
     }
-    if query.get("f") == Some("text") || query::accepts(&asked.headers, "text/plain") {
+    if query.get("f") == Some("text") || Accepted::of(&asked.headers).names("text/plain", JSON) {
         let fields = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
         let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::bytes(page.text));
         links::in_header(&mut reply, &links);

@@ -11,17 +11,19 @@ use super::documents::{OPENAPI_30, OPENAPI_31};
 use super::handle::json_of;
 use super::list::{self, STATUSES};
 use super::process::{self, Process};
-use super::query::{Query, accepts, invalid};
+use super::query::{Query, invalid};
 use super::results;
 use crate::host::Host;
 use crate::http::HttpResponse;
+use crate::http::accept::Accepted;
 
 /// The document in the version that is asked for: `version=3.1`, or in `Accept`.
 ///
 /// # Errors
 /// `InvalidValue` for another version.
 pub(super) fn reply(host: &Host, asked: &Parts, caller: &Principal) -> Result<HttpResponse, Fault> {
-    let newer = accepts(&asked.headers, "version=3.1");
+    let accepted = Accepted::of(&asked.headers);
+    let newer = accepted.weight(OPENAPI_31) > accepted.weight(OPENAPI_30);
     let query = Query::of(asked);
     let (dialect, media_type) = match query.get("version") {
         Some("3.1") => (Dialect::JsonSchema, OPENAPI_31),
