@@ -444,6 +444,43 @@ fn a_page_is_given_to_who_wants_html_rather_than_json() {
 }
 
 #[test]
+fn every_address_has_a_page() {
+    let server = pieces().serve();
+    let job = spawned(&server, "pieces", &json!({ "inputs": { "text": "PGI+" } }));
+    wait_for(&server, &job, "successful");
+    let page = |method: &str, at: &str| {
+        let mut answer = server.exchange(method, at, "Accept: text/html\r\n", b"");
+        while answer.status == 303 {
+            let to = answer.field("location").unwrap();
+            let to = to.strip_prefix(&format!("http://{}", server.address)).unwrap_or(to);
+            answer = server.exchange("GET", to, "Accept: text/html\r\n", b"");
+        }
+        let told = answer.field("content-type");
+        assert_eq!((answer.status, told), (200, Some("text/html; charset=utf-8")), "{at}");
+        answer.text().to_owned()
+    };
+    for (at, part) in [
+        ("/ogc", "<h1>"),
+        ("/ogc/conformance", "conf/html"),
+        ("/ogc/processes", "Pieces"),
+        ("/ogc/processes/pieces", "class=\"run\""),
+        ("/ogc/openapi.json", "<code>/processes/pieces/execution</code>"),
+        ("/ogc/jobs", "<h1>"),
+        (&*job, "<h1>Pieces</h1>"),
+        (&*format!("{job}/log?stream=stderr"), "<h1>Log: stderr</h1>"),
+        (&*format!("{job}/results"), "<h1>Pieces</h1>"),
+        (&*format!("{job}/results/head"), "&lt;b&gt;"),
+        (&*format!("{job}/results/size"), "<td>3</td>"),
+    ] {
+        let shown = page("GET", at);
+        assert!(shown.contains(part), "no {part} at {at}: {shown}");
+    }
+    assert!(!page("GET", &format!("{job}/results/size")).contains("&lt;b&gt;"));
+    page("DELETE", &job);
+    assert_eq!(server.get(&job).status, 404);
+}
+
+#[test]
 fn a_request_beyond_json_size_is_told_where_large_inputs_go() {
     let mut setup = pieces();
     setup.limits.faces.json_size = 1000;

@@ -136,6 +136,12 @@ async fn resource_of(
             return Ok(page::reply(200, html::conformance(host, caller, &documents::CLASSES)));
         }
         OgcResource::Conformance => documents::conformance(host),
+        OgcResource::OpenApi if page => {
+            return Ok(page::reply(
+                200,
+                html::openapi(host, caller, &openapi::document_for(host, caller)),
+            ));
+        }
         OgcResource::OpenApi => return openapi::reply(host, asked, caller),
         OgcResource::Processes => process::list(host, asked, caller)?,
         OgcResource::Process(id) => {
@@ -160,6 +166,12 @@ async fn resource_of(
         OgcResource::Job(id) => {
             let job = CallersJob::find(host, caller, id).await?;
             match asked.method {
+                Method::DELETE if query::prefers_page(&asked.headers) => {
+                    job.dismiss().await?;
+                    let is_there = CallersJob::find(host, caller, id).await.is_ok();
+                    let path = if is_there { format!("/jobs/{id}") } else { "/jobs".to_owned() };
+                    return Ok(page::see(local(host, &address(host, &path))));
+                }
                 Method::DELETE => job.dismiss().await?,
                 _ => job.status().await?,
             }
@@ -259,6 +271,9 @@ async fn job_results(
             let value = (parameter, place);
             return html::preview::item(host, job.entry, caller, &job.job, value, asked).await;
         }
+        if query::wants_page(asked) {
+            return html::job::output_page(&job, output).await;
+        }
         choice.outputs = vec![output.to_owned()];
         choice.response = Some(ResponseForm::Raw);
     }
@@ -289,19 +304,23 @@ async fn log(
     }
     let offset = query.read::<u64>("offset", "a number of bytes from 0")?.unwrap_or(0);
     let job = CallersJob::find(host, caller, id).await?;
-    let page = job.log(stream, offset).await?;
+    let piece = job.log(stream, offset).await?;
     let path = format!("/jobs/{}", job.job.id);
     let mut links = vec![Link::new(host, &path, "up", "The job")];
-    if !page.end {
-        let next = format!("{path}/log?stream={stream}&offset={}", page.next);
+    if !piece.end {
+        let next = format!("{path}/log?stream={stream}&offset={}", piece.next);
         links.push(Link::new(host, &next, "next", "What is written from here on"));
+    }
+    if query::wants_page(asked) {
+        return Ok(page::reply(200, html::job::log_page(&job, stream, &piece)));
     }
     if query.get("f") == Some("text") || Accepted::of(&asked.headers).names("text/plain", JSON) {
         let fields = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-        let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::bytes(page.text));
+        let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::bytes(piece.text));
         links::in_header(&mut reply, &links);
         return Ok(reply);
     }
-    let told = json!({ "stream": stream, "text": page.text, "next": page.next, "end": page.end });
+    let told =
+        json!({ "stream": stream, "text": piece.text, "next": piece.next, "end": piece.end });
     Ok(answer_with(StatusCode::OK, told, &links))
 }

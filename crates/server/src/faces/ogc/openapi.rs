@@ -35,6 +35,11 @@ pub(super) fn reply(host: &Host, asked: &Parts, caller: &Principal) -> Result<Ht
     Ok(json_of(StatusCode::OK, media_type, &document(host, processes, dialect)))
 }
 
+/// The document in its older version, for people.
+pub(super) fn document_for(host: &Host, caller: &Principal) -> Value {
+    document(host, process::all(host, caller), Dialect::OpenApi30)
+}
+
 /// What operations are about: generated clients have a class of each.
 const PROCESSES: &str = "Processes";
 const JOBS: &str = "Jobs";
