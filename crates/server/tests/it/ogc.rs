@@ -533,6 +533,11 @@ fn openapi_describes_each_process_in_both_versions() {
         assert_eq!(request["properties"]["inputs"]["title"], "pieces inputs");
         let n = &request["properties"]["inputs"]["properties"]["n"];
         assert_eq!((&n["maximum"], &n["x-ogc-unit"]), (&json!(1000), &json!("B")));
+        let form = &run["requestBody"]["content"]["multipart/form-data"]["schema"];
+        assert_eq!(form["properties"]["text"]["format"], "binary");
+        assert_eq!(form["properties"]["n"]["maximum"], 1000);
+        let output = &document["paths"]["/jobs/{jobID}/results/{outputID}"]["get"]["parameters"];
+        assert_eq!((&output[2]["name"], &output[2]["in"]), (&json!("item"), &json!("query")));
         let echo = &document["paths"]["/processes/matrix:echo/execution"]["post"];
         let answer = &echo["responses"]["200"]["content"]["application/json"]["schema"];
         assert_eq!(answer["title"], "matrix echo answer");
