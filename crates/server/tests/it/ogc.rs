@@ -481,6 +481,19 @@ fn every_address_has_a_page() {
 }
 
 #[test]
+fn names_of_the_next_version_stand_beside_those_of_this_one() {
+    let server = pieces().serve();
+    let job = spawned(&server, "pieces", &json!({ "inputs": { "text": "YWJj", "n": 13 } }));
+    let failed = wait_for(&server, &job, "failed");
+    assert_eq!(failed["id"], failed["jobID"]);
+    assert_eq!(failed["process"]["href"], href(&failed, "rel/ogc/1.0/processes"));
+    assert_eq!(failed["exception"]["detail"], failed["message"]);
+    let inputs = &get(&server, "/ogc/processes/pieces")["inputs"];
+    assert_eq!(inputs["text"]["valuePassing"], json!(["byValue", "byReference"]));
+    assert_eq!(inputs["n"]["valuePassing"], json!(["byValue"]));
+}
+
+#[test]
 fn a_request_beyond_json_size_is_told_where_large_inputs_go() {
     let mut setup = pieces();
     setup.limits.faces.json_size = 1000;

@@ -434,7 +434,7 @@ fn components() -> Value {
         })),
         "subscriber": object(&[], &json!({ "successUri": address, "inProgressUri": address, "failedUri": address })),
         "statusInfo": object(&["jobID", "status", "type"], &json!({
-            "jobID": text, "processID": text,
+            "id": text, "jobID": text, "process": reference("link"), "processID": text, "exception": reference("problem"),
             "type": { "type": "string", "enum": ["process"] },
             "status": { "type": "string", "enum": STATUSES },
             "message": text, "created": moment, "started": moment, "finished": moment, "updated": moment,
