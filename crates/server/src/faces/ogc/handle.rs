@@ -30,6 +30,7 @@ use crate::http::accept::Accepted;
 use crate::http::body::Incoming;
 use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::memory::MemoryReservation;
+use crate::providers::session;
 use crate::status::{Protocol, status};
 
 /// Answers a request below `PUBLIC/ogc`.
@@ -95,9 +96,14 @@ where
             CallersJob::find(host, caller, id).await?.remove().await?;
             Ok(page::see(local(host, &address(host, "/jobs"))))
         }
-        OgcResource::Execution(_) | OgcResource::Kill(_) | OgcResource::Remove(_) => {
-            Ok(not_allowed(host, asked, caller, "POST"))
+        OgcResource::CloseSession(id) if post => {
+            close_session(host, caller, id).await?;
+            Ok(page::see(local(host, &address(host, ""))))
         }
+        OgcResource::Execution(_)
+        | OgcResource::Kill(_)
+        | OgcResource::Remove(_)
+        | OgcResource::CloseSession(_) => Ok(not_allowed(host, asked, caller, "POST")),
         OgcResource::Job(_) if asked.method == Method::DELETE => {
             Box::pin(resource_of(host, resource, asked, caller)).await
         }
@@ -186,6 +192,7 @@ async fn resource_of(
         OgcResource::Execution(_)
         | OgcResource::Kill(_)
         | OgcResource::Remove(_)
+        | OgcResource::CloseSession(_)
         | OgcResource::Unknown => {
             let what = format!("there is nothing here; {public}/ogc tells what there is");
             let fault = Fault::new(FaultCode::UnknownService, what);
@@ -246,6 +253,18 @@ pub(super) async fn ask(
     let fault = done.as_ref().err().map(|fault| fault.code);
     host.metrics.called(entry, Some(position), fault, begun.elapsed());
     done
+}
+
+/// Closes a session as its service does.
+async fn close_session(host: &Host, caller: &Principal, id: &str) -> Result<(), Fault> {
+    let entry = host.service(session::NAME).filter(|_| caller.is_for(session::NAME));
+    let entry = entry.ok_or_else(|| {
+        Fault::new(FaultCode::UnknownService, "there are no sessions here that you may close")
+    })?;
+    let (arguments, options) = (vec![Argument::text("session", id)], CallOptions::default());
+    let mut memory = MemoryReservation::default();
+    let verb = (Verb::Call, "close");
+    ask(host, entry, verb, arguments, options, caller, &mut memory).await.map(drop)
 }
 
 /// The results of a job as they were wanted when it was accepted, or one of its outputs.
