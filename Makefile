@@ -81,7 +81,7 @@ demo: tools .venv/python-tools
 ifdef KEEP
 	@$(VENV) examples/pipe/keep.py --fishplate $(RELEASE_BINARY)
 else
-	@echo 'All these services in a browser, at http://127.0.0.1:8080/ until Ctrl-C, with forms, jobs and pictures:'
+	@echo 'The services of the pipe and the Pipe Problem, and some small ones, in a browser, at http://127.0.0.1:8080/ until Ctrl-C, with forms, jobs and pictures:'
 	@echo '  .venv/bin/python examples/pipe/keep.py     # or at once: make demo KEEP=1'
 endif
 

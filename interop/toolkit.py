@@ -29,13 +29,14 @@ DESCRIPTIONS = {
     "stream": ("stream", "wsdl"),
     "stream-swa": ("stream", "wsdl&binding=swa"),
     "say": ("say", "wsdl"),
+    "words": ("words", "wsdl"),
     "gallery": ("gallery", "wsdl"),
     "folders": ("folders", "wsdl"),
     "countdown": ("countdown", "wsdl"),
     "settle": ("settle", "wsdl"),
     "smooth": ("smooth", "wsdl"),
 }
-FILES = ("arithmetic-test", "echo-file", "say", "gallery", "folders")  # services of `services/`
+FILES = ("arithmetic-test", "echo-file", "say", "words", "gallery", "folders")  # services of `services/`
 EXAMPLES = ("workflow/settle", "arrays/smooth", "progress/countdown")  # of `examples/`: a workflow, what it calls, and one that tells how far it is
 FUNCTIONS = ("matrix", "stream")  # services of the server itself
 ALWAYS = ("session",)  # a service that every server has

@@ -361,9 +361,9 @@ TOOLKITS = [
     Descriptions("descriptions", {}, {}, extra=DESCRIPTION_CHECKS,
                  descriptions=("arithmetic-test", "echo-file", "say", "gallery")),
     Examples("examples", {"java": "default-jdk-headless", "curl": "curl"}, {},
-             extra=tuple(f"{case} {language}" for case in ("numbers", "file", "array", "text")
+             extra=tuple(f"{case} {language}" for case in ("numbers", "file", "array", "text", "unticked", "url", "array-file", "several", "login")
                          for language in ("cli", "python", "curl", "soap", "zeep", "java")),
-             descriptions=("arithmetic-test", "echo-file", "matrix", "say")),
+             descriptions=("arithmetic-test", "echo-file", "matrix", "say", "words")),
     Browser("browser", {"node": "nodejs", "npm": "npm", "chromium": "chromium"}, {},
             extra=("run", "results", "meshes", "download", "mistakes", "again", "live", "jobs", "account", "login", "examples",
                    "directory", "dropped", "upload", "axe", "phone", "keyboard", "scriptless", *PIPE_CHECKS),

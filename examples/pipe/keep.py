@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Leaves the services of the demo up, for a look in a browser, until Ctrl-C: the programs of the pipe, and some small ones.
+"""Leaves the services of the demo up, for a look in a browser, until Ctrl-C: the programs of the pipe, the services of the Pipe Problem, all on
+one server here, and some small ones.
 A job or two are there already."""
 
 import argparse
@@ -51,7 +52,9 @@ def spawn(binary: Path, words: list[str]) -> None:
 
 
 def keep(binary: Path) -> None:
-    service_files = sorted((HERE / "services").glob("*.toml"))
+    # Of `t4-to-t10` there are two; that of the Problem keeps cracks too.
+    found = [*(HERE / "services").glob("*.toml"), *(HERE / "problem/sites").glob("*/*.toml")]
+    service_files = sorted({path.stem: path for path in found}.values())
     service_files += [ROOT / f"examples/{name}.toml" for name in EXAMPLES]
     # As after `. .venv/bin/activate`: pip's gmsh and its python are found on PATH.
     environment = os.environ | {"PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}

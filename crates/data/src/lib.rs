@@ -38,7 +38,9 @@ pub use grant::{Grant, GrantId, GrantRequest, GrantedData};
 pub use lease::Lease;
 pub use placement::{PlacementPurpose, place};
 pub use policy::{Network, Policy, PolicySettings};
-pub use pool::{Incoming, OwnerQuota, Pool, PoolError, PoolSettings, RegistrationMode, Shortage};
+pub use pool::{
+    HeldObject, Incoming, OwnerQuota, Pool, PoolError, PoolSettings, RegistrationMode, Shortage,
+};
 pub use progress::Progress;
 pub use resolve::Resolver;
 pub use session::Sessions;

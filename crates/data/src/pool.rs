@@ -48,7 +48,7 @@ pub use error::{PoolError, Shortage};
 pub(crate) use eviction::kept_free;
 pub use incoming::Incoming;
 pub(crate) use incoming::WHOLE;
-pub use listing::{Duplicates, Object, Verification};
+pub use listing::{Duplicates, HeldObject, Object, Verification};
 pub(crate) use object::{Registered, Row, StoredRow};
 pub use owner_quota::OwnerQuota;
 pub use partial::Partial;

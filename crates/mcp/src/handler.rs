@@ -48,7 +48,7 @@ pub struct Settings {
     pub inline_size: u64,
     /// Bytes of an image in an answer, and of what is read as a resource (limit `mcp_read_size`).
     pub read_size: u64,
-    /// How long jobs that have ended are kept, if that is known.
+    /// How long jobs are kept when they have ended; only their own server knows.
     pub retention: Option<Duration>,
 }
 
@@ -215,7 +215,11 @@ impl Handler {
         let mut task =
             Task::new(name.to_string(), status, job::moment(begun), job::moment(updated));
         task.status_message = Some(told_of(report));
-        task.ttl_ms = self.settings.retention.map(millis);
+        // It counts from the task's beginning, and is at least so long; none at all would mean for ever.
+        task.ttl_ms = self.settings.retention.map(|kept| {
+            let lasted = u64::try_from(updated.0.saturating_sub(begun.0)).unwrap_or(0);
+            millis(kept).saturating_add(lasted)
+        });
         task.poll_interval_ms = Some(millis(POLL_EVERY));
         task
     }

@@ -128,7 +128,7 @@ impl Blamed for Session {
 /// The handler of `MPI_FILE_NULL`, with which files begin. They alone return their errors by default (MPI 5.0, 14.7).
 static FILES: LazyLock<Slot> = LazyLock::new(|| {
     let object = Arc::new(ErrorHandler::Return);
-    Slot(Mutex::new(Held { handle: ERRORS_RETURN, object, is_set: false }))
+    Slot(Mutex::new(SlotHandler { handle: ERRORS_RETURN, object, is_set: false }))
 });
 
 /// That of this file; there is none but `MPI_FILE_NULL`.

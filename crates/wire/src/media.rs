@@ -32,6 +32,11 @@ impl MediaType {
         Self { essence: essence.trim().to_ascii_lowercase(), parameters }
     }
 
+    /// All parameters: names in lower case, and values.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The value of a parameter, by its name in lower case.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(has, _)| has == name).map(|(_, value)| value.as_str())

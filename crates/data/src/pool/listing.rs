@@ -29,6 +29,19 @@ pub struct Object {
     pub used: Timestamp,
 }
 
+/// An object as one who holds it sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldObject {
+    /// The name under which its owner gave it away last; empty if there is none.
+    pub name: String,
+    /// Its digest; `None` while it is being computed.
+    pub digest: Option<Digest>,
+    /// Length in bytes.
+    pub len: u64,
+    /// When it was last used.
+    pub used: Timestamp,
+}
+
 /// Files that will go because their content is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duplicates {
@@ -110,6 +123,33 @@ impl Pool {
     /// If the catalogue can't be read.
     pub fn charged(&self, owner: &Principal) -> Result<u64, PoolError> {
         self.0.catalogue.read(|sql| super::object::owner_bytes(sql, owner.as_str()))
+    }
+
+    /// What an owner is charged for, the last used first, so many at most.
+    ///
+    /// # Errors
+    /// If the catalogue can't be read or written.
+    pub fn held(&self, owner: &Principal, most: usize) -> Result<Vec<HeldObject>, PoolError> {
+        self.0.flush_uses()?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        self.0.catalogue.read(|sql| {
+            sql.prepare_cached(
+                "SELECT o.digest, h.size, o.used, coalesce((SELECT g.name FROM grants AS g
+                   WHERE g.object = o.number AND g.owner = h.owner AND g.name <> ''
+                   ORDER BY g.created DESC LIMIT 1), '')
+                 FROM holdings AS h JOIN objects AS o ON o.number = h.object
+                 WHERE h.owner = ?1 ORDER BY o.used DESC, o.number DESC LIMIT ?2",
+            )?
+            .query_map(params![owner.as_str(), most], |row| {
+                Ok(HeldObject {
+                    digest: row.get::<_, Option<[u8; 32]>>(0)?.map(Digest::Sha256),
+                    len: unsigned(row.get(1)?),
+                    used: Timestamp(row.get(2)?),
+                    name: row.get(3)?,
+                })
+            })?
+            .collect()
+        })
     }
 
     /// Bytes that an owner is charged for, those included that are on their way, once what they do not need has gone of

@@ -23,6 +23,7 @@ mod domain_manager;
 mod domain_page;
 mod domains;
 mod environment;
+mod faces;
 mod forms;
 mod full_disk;
 mod functions;

@@ -109,10 +109,14 @@ impl Bench {
 
     /// The server notes each request that it answers.
     fn note_requests(&self) {
+        self.start_with("LEDGER", &self.user.path("ledger").display().to_string());
+    }
+
+    /// The server is started with this variable.
+    fn start_with(&self, variable: &str, value: &str) {
         let text = String::from_utf8(self.user.read("trial.toml")).unwrap();
-        let ledger = self.user.path("ledger").display().to_string();
         let start = "process.server = { ";
-        let with = format!("{start}environment = {{ LEDGER = '{ledger}' }}, ");
+        let with = format!("{start}environment = {{ {variable} = '{value}' }}, ");
         self.user.write("trial.toml", text.replace(start, &with));
     }
 
@@ -317,12 +321,10 @@ fn a_server_that_crashes_is_restarted_as_often_as_it_says() {
 
 #[test]
 fn a_server_that_leaks_ages_and_by_how_much_is_told() {
-    let arrivals = "arrivals = { distribution = 'soak', rate = 40.0 }";
-    let bench = Bench::new(&format!("clients = 4\nrequests = 1000\n{arrivals}"), "");
-    let run = bench.start(&[]);
-    bench.until_loaded();
-    bench.set_mode("leak");
-    let said = ended(run);
+    let arrivals = "arrivals = { distribution = 'poisson', rate = 40.0 }";
+    let bench = Bench::new(&format!("clients = 4\nwarm_up = 200\nrequests = 1000\n{arrivals}"), "");
+    bench.start_with("MODE", "leak");
+    let said = bench.run(&[]);
     assert_eq!(said.code, 10, "{said:?}");
     assert!(said.stdout.contains("fixture: AGEING over 1,000 requests"), "{said:?}");
     // It keeps 64 KiB of each.

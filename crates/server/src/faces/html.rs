@@ -19,8 +19,10 @@ pub(crate) mod watch;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use fishplate_contract::interface::OGC;
 use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Fault, FaultCode, Operation, Parameter, Principal, Verb};
+use serde_json::Value;
 
 use self::example::GivenValues;
 use self::form::Filled;
@@ -148,6 +150,30 @@ pub(crate) fn conformance(host: &Host, caller: &Principal, classes: &[&str]) -> 
     }
     body.push_str("</ul>\n");
     framed(host, Some(caller), "Conformance", &body)
+}
+
+/// The API, as its document in OpenAPI tells it.
+pub(crate) fn openapi(host: &Host, caller: &Principal, document: &Value) -> String {
+    let base = escaped(host.public_path());
+    let mut body = format!(
+        "<h1>OpenAPI</h1>\n<p>For programs: <a href=\"{base}/{OGC}/openapi.json?f=json\">OpenAPI 3.0</a>, \
+         <a href=\"{base}/{OGC}/openapi.json?f=json&amp;version=3.1\">OpenAPI 3.1</a>. Paths below <code>{base}/{OGC}</code>:</p>\n\
+         <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Operations\"><table>\n<thead><tr><th scope=\"col\">method</th>\
+         <th scope=\"col\">path</th><th scope=\"col\">about</th></tr></thead>\n<tbody>\n"
+    );
+    for (path, operations) in document["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in operations.as_object().into_iter().flatten() {
+            let _ = writeln!(
+                body,
+                "<tr><td>{}</td><td><code>{}</code></td><td>{}</td></tr>",
+                escaped(&method.to_uppercase()),
+                escaped(path),
+                escaped(operation["summary"].as_str().unwrap_or_default()),
+            );
+        }
+    }
+    body.push_str("</tbody></table></div>\n");
+    framed(host, Some(caller), "OpenAPI", &body)
 }
 
 /// A service: what it does, the forms that run it, its parameters, how to call it.

@@ -1,5 +1,6 @@
 //! HTTP/1.1: connections, bodies and their limits. What a request means is the faces' affair.
 
+pub(crate) mod accept;
 pub mod body;
 pub(crate) mod connections;
 mod direct;

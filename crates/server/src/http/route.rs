@@ -17,6 +17,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
+use super::accept::Accepted;
 use super::body::Incoming;
 use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
@@ -457,8 +458,7 @@ fn set_retry_after(reply: &mut HttpResponse, fault: &Fault) {
 
 /// The services there are: a page, or JSON for who asks for it.
 fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
-    let mut reply = if joined(asked, &header::ACCEPT).is_some_and(|accept| accept.contains("json"))
-    {
+    let mut reply = if Accepted::of(asked).names("application/json", "text/html") {
         let service = |entry: &Arc<ServiceEntry>| {
             let service = entry.service();
             json!({ "name": service.name, "title": service.title, "url": entry.url })

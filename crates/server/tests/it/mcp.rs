@@ -107,6 +107,31 @@ fn a_call_that_takes_longer_than_mcp_wait_is_answered_with_its_job() {
 }
 
 #[test]
+fn a_task_says_how_long_it_is_kept_when_it_has_ended() {
+    let mut setup = setup();
+    setup.limits.faces.mcp_wait = std::time::Duration::from_millis(100);
+    setup.limits.jobs.retention = std::time::Duration::from_secs(3600);
+    let server = setup.serve();
+    let told = call(&server, "hold", &json!({ "name": "never" }));
+    let job = told["structuredContent"]["job"]["job"].as_str().unwrap();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": { "extensions": { "io.modelcontextprotocol/tasks": {} } },
+    });
+    let params = json!({ "taskId": job, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tasks/get", "params": params });
+    let fields = format!(
+        "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tasks/get\r\nMcp-Name: {job}\r\n"
+    );
+    let task = result(&server.exchange("POST", "/mcp", &fields, body.to_string().as_bytes()));
+    assert_eq!(task["status"], "working", "{task}");
+    assert!(task["ttlMs"].as_u64().is_some_and(|ttl| ttl >= 3_600_000), "{task}");
+    call(&server, "job_cancel", &json!({ "job": job }));
+}
+
+#[test]
 fn pages_of_other_sites_may_not_call_tools() {
     let server = setup().serve();
     let answer = ask(&server, "tools/list", &json!({}), "Origin: http://evil.example\r\n");

@@ -425,6 +425,75 @@ fn a_problem_is_told_as_what_is_accepted() {
 }
 
 #[test]
+fn a_page_is_given_to_who_wants_html_rather_than_json() {
+    let server = pieces().serve();
+    for (accepted, is_page) in [
+        ("text/html", true),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+        ("application/json;q=0.5, text/html", true),
+        ("text/html;q=0.5, application/json", false),
+        ("text/html, application/json", false),
+        ("text/html;q=0", false),
+        ("text/htmlx", false),
+        ("*/*", false),
+    ] {
+        let answer = server.exchange("GET", "/ogc/jobs", &format!("Accept: {accepted}\r\n"), b"");
+        let told = answer.field("content-type").unwrap().starts_with("text/html");
+        assert_eq!((answer.status, told), (200, is_page), "{accepted}");
+    }
+}
+
+#[test]
+fn every_address_has_a_page() {
+    let server = pieces().serve();
+    let job = spawned(&server, "pieces", &json!({ "inputs": { "text": "PGI+" } }));
+    wait_for(&server, &job, "successful");
+    let page = |method: &str, at: &str| {
+        let mut answer = server.exchange(method, at, "Accept: text/html\r\n", b"");
+        while answer.status == 303 {
+            let to = answer.field("location").unwrap();
+            let to = to.strip_prefix(&format!("http://{}", server.address)).unwrap_or(to);
+            answer = server.exchange("GET", to, "Accept: text/html\r\n", b"");
+        }
+        let told = answer.field("content-type");
+        assert_eq!((answer.status, told), (200, Some("text/html; charset=utf-8")), "{at}");
+        answer.text().to_owned()
+    };
+    for (at, part) in [
+        ("/ogc", "<h1>"),
+        ("/ogc/conformance", "conf/html"),
+        ("/ogc/processes", "Pieces"),
+        ("/ogc/processes/pieces", "class=\"run\""),
+        ("/ogc/openapi.json", "<code>/processes/pieces/execution</code>"),
+        ("/ogc/jobs", "<h1>"),
+        (&*job, "<h1>Pieces</h1>"),
+        (&*format!("{job}/log?stream=stderr"), "<h1>Log: stderr</h1>"),
+        (&*format!("{job}/results"), "<h1>Pieces</h1>"),
+        (&*format!("{job}/results/head"), "&lt;b&gt;"),
+        (&*format!("{job}/results/size"), "<td>3</td>"),
+    ] {
+        let shown = page("GET", at);
+        assert!(shown.contains(part), "no {part} at {at}: {shown}");
+    }
+    assert!(!page("GET", &format!("{job}/results/size")).contains("&lt;b&gt;"));
+    page("DELETE", &job);
+    assert_eq!(server.get(&job).status, 404);
+}
+
+#[test]
+fn names_of_the_next_version_stand_beside_those_of_this_one() {
+    let server = pieces().serve();
+    let job = spawned(&server, "pieces", &json!({ "inputs": { "text": "YWJj", "n": 13 } }));
+    let failed = wait_for(&server, &job, "failed");
+    assert_eq!(failed["id"], failed["jobID"]);
+    assert_eq!(failed["process"]["href"], href(&failed, "rel/ogc/1.0/processes"));
+    assert_eq!(failed["exception"]["detail"], failed["message"]);
+    let inputs = &get(&server, "/ogc/processes/pieces")["inputs"];
+    assert_eq!(inputs["text"]["valuePassing"], json!(["byValue", "byReference"]));
+    assert_eq!(inputs["n"]["valuePassing"], json!(["byValue"]));
+}
+
+#[test]
 fn a_request_beyond_json_size_is_told_where_large_inputs_go() {
     let mut setup = pieces();
     setup.limits.faces.json_size = 1000;
@@ -477,6 +546,11 @@ fn openapi_describes_each_process_in_both_versions() {
         assert_eq!(request["properties"]["inputs"]["title"], "pieces inputs");
         let n = &request["properties"]["inputs"]["properties"]["n"];
         assert_eq!((&n["maximum"], &n["x-ogc-unit"]), (&json!(1000), &json!("B")));
+        let form = &run["requestBody"]["content"]["multipart/form-data"]["schema"];
+        assert_eq!(form["properties"]["text"]["format"], "binary");
+        assert_eq!(form["properties"]["n"]["maximum"], 1000);
+        let output = &document["paths"]["/jobs/{jobID}/results/{outputID}"]["get"]["parameters"];
+        assert_eq!((&output[2]["name"], &output[2]["in"]), (&json!("item"), &json!("query")));
         let echo = &document["paths"]["/processes/matrix:echo/execution"]["post"];
         let answer = &echo["responses"]["200"]["content"]["application/json"]["schema"];
         assert_eq!(answer["title"], "matrix echo answer");

@@ -198,6 +198,35 @@ fn an_account_tells_what_was_used_and_what_is_allowed() {
 }
 
 #[test]
+fn an_account_lists_data_and_sessions_and_closes_them() {
+    let server = gallery(3, |setup| setup.limits.faces.user_header = Some("x-user".to_owned()));
+    let ask = |who: &str, method: &str, path: &str, more: &str, body: &str| {
+        let fields = format!("X-User: {who}\r\n{BROWSER}{more}");
+        server.exchange(method, path, &fields, body.as_bytes())
+    };
+    let account = |who: &str| ask(who, "GET", "/ogc", "", "").text().to_owned();
+    assert_eq!(ask("ada", "PUT", "/data/pipe.msh", "", "12345").status, 201);
+    let open = "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Body>\
+                <open xmlns=\"urn:fishplate:session:1\"/></e:Body></e:Envelope>";
+    let opened = ask("ada", "POST", "/session", "Content-Type: text/xml\r\n", open);
+    let id = opened.element("session").unwrap_or_else(|| panic!("{opened:?}")).to_owned();
+    let shown = account("ada");
+    let close = format!("/ogc/sessions/{id}/close");
+    for part in ["<td>pipe.msh</td><td><code>", &format!("action=\"{close}\"")] {
+        assert!(shown.contains(part), "no {part}: {shown}");
+    }
+    assert!(!account("bob").contains("pipe.msh") && !account("bob").contains(&id));
+    // Neither another user nor another site closes it.
+    assert_ne!(ask("bob", "POST", &close, "", "").status, 303);
+    assert_eq!(ask("ada", "POST", &close, "Sec-Fetch-Site: cross-site\r\n", "").status, 403);
+    assert_eq!(ask("ada", "GET", &close, "", "").status, 405);
+    assert!(account("ada").contains(&id));
+    let closed = ask("ada", "POST", &close, "Sec-Fetch-Site: same-origin\r\n", "");
+    assert_eq!((closed.status, closed.field("location")), (303, Some("/ogc")));
+    assert!(!account("ada").contains(&id));
+}
+
+#[test]
 fn calls_are_shown_with_the_values_of_a_form() {
     let server = gallery(3, |_| {});
     let shown = page(&server, "/gallery").text().to_owned();
@@ -206,6 +235,9 @@ fn calls_are_shown_with_the_values_of_a_form() {
     assert_eq!(filled.matches("<pre data-example=").count(), 6);
     assert_eq!(filled.matches("987654").count(), 6, "{filled}");
     assert!(!filled.contains("<html"), "{filled}");
+    // An unticked box of a form, a text that was emptied, what is too long for an address.
+    let long = page(&server, "/gallery?examples=call&n%3Along=").text().to_owned();
+    assert_eq!(long.matches("What n holds is too long").count(), 6, "{long}");
     let hostile =
         page(&server, "/gallery?examples=call&n=%3C/pre%3E%3Cscript%3E").text().to_owned();
     assert!(!hostile.contains("<script>"), "{hostile}");

@@ -5,9 +5,11 @@ use hyper::StatusCode;
 use hyper::header::{self, HeaderMap};
 use serde_json::{Map, Value, json};
 
-use super::conditions::lines;
+use crate::http::accept::Accepted;
 use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::status::{Protocol, retry_after, status};
+
+const PROBLEM: &str = "application/problem+json";
 
 /// The answer that tells of a fault.
 pub(crate) fn reply(fault: &Fault, asked: &HeaderMap) -> HttpResponse {
@@ -63,7 +65,7 @@ pub(crate) fn with_status(
     ];
     let detail = detail.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     members.extend(detail);
-    told(status, fault, "application/problem+json", format!("{}\n", Value::Object(members)))
+    told(status, fault, PROBLEM, format!("{}\n", Value::Object(members)))
 }
 
 fn told(status: u16, fault: &Fault, content_type: &str, body: String) -> HttpResponse {
@@ -78,5 +80,6 @@ fn told(status: u16, fault: &Fault, content_type: &str, body: String) -> HttpRes
 
 /// Whether a program asks.
 pub(super) fn wants_json(asked: &HeaderMap) -> bool {
-    lines(asked, &header::ACCEPT).is_some_and(|accept| accept.contains("json"))
+    let accepted = Accepted::of(asked);
+    ["application/json", PROBLEM].iter().any(|json| accepted.names(json, "text/plain"))
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use fishplate_contract::interface::{OGC, QUOTA};
 use fishplate_contract::lexical::escaped;
 use fishplate_contract::{Fault, Principal, Verb};
+use fishplate_data::HeldObject;
 use fishplate_data::session::Session;
 use fishplate_formats::units;
 use fishplate_jobs::store::quota::{OwnerLimits, OwnerUsage, Quota};
@@ -19,8 +20,8 @@ use crate::faces::quota::{TOLD, room_again};
 use crate::host::Host;
 use crate::providers::session;
 
-/// Sessions that are listed.
-const SESSIONS: usize = 100;
+/// Sessions that are listed, and objects of the pool.
+const LISTED: usize = 100;
 
 /// The page.
 ///
@@ -105,9 +106,33 @@ async fn data(body: &mut String, host: &Host, caller: &Principal) -> Result<(), 
         return Ok(());
     }
     let (pool, owner) = (host.data.pool.clone(), caller.clone());
-    let charged = blocking(move || pool.charged(&owner)).await?;
+    // Without a name it is of all callers together: what others gave is none of anybody's business.
+    let listed = if owner.is_anonymous() { 0 } else { LISTED };
+    let (charged, held) = blocking(move || -> Result<_, Fault> {
+        Ok((pool.charged(&owner)?, pool.held(&owner, listed)?))
+    })
+    .await?;
     let _ =
         writeln!(body, "<h2>Data</h2>\n<p>You have {} in the pool.</p>", units::rounded(charged));
+    if !held.is_empty() {
+        body.push_str(
+            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Data\"><table>\n<thead><tr><th scope=\"col\">name</th>\
+             <th scope=\"col\">digest</th><th scope=\"col\">size</th><th scope=\"col\">used (UTC)</th></tr></thead>\n<tbody>\n",
+        );
+        for HeldObject { name, digest, len, used } in &held {
+            let digest = digest.as_ref().map_or_else(String::new, ToString::to_string);
+            let (len, used) = (units::rounded(*len), time(*used));
+            let _ = writeln!(
+                body,
+                "<tr><td>{}</td><td><code>{digest}</code></td><td>{len}</td><td>{used}</td></tr>",
+                escaped(name)
+            );
+        }
+        body.push_str("</tbody></table></div>\n");
+    }
+    if held.len() == LISTED {
+        let _ = writeln!(body, "<p>These are the {LISTED} that were used last.</p>");
+    }
     upload::how(body, host);
     Ok(())
 }
@@ -126,7 +151,7 @@ async fn sessions(body: &mut String, host: &Host, caller: &Principal) -> Result<
     let owner = caller.clone();
     let listed = blocking(move || -> Result<Vec<(Session, usize, u64)>, Fault> {
         let mut listed = Vec::new();
-        for session in sessions.list(&owner)?.into_iter().take(SESSIONS) {
+        for session in sessions.list(&owner)?.into_iter().take(LISTED) {
             // It may have been closed meanwhile.
             let Ok(files) = sessions.files(&owner, &session.id) else { continue };
             listed.push((session, files.len(), files.iter().map(|file| file.len).sum()));
@@ -142,13 +167,18 @@ async fn sessions(body: &mut String, host: &Host, caller: &Principal) -> Result<
     body.push_str(
         "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions\"><table>\n<thead><tr>\
          <th scope=\"col\">session</th><th scope=\"col\">opened (UTC)</th><th scope=\"col\">used</th>\
-         <th scope=\"col\">ends</th><th scope=\"col\">files</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">ends</th><th scope=\"col\">files</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n",
     );
+    let base = escaped(host.public_path());
     for (session, files, bytes) in listed {
+        let id = &session.id;
         let _ = writeln!(
             body,
-            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}</td><td>{files}, {}</td></tr>",
-            session.id,
+            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}</td><td>{files}, {}</td>\
+             <td><details class=\"ask\"><summary class=\"button\">Close</summary>\n\
+             <form method=\"post\" action=\"{base}/{OGC}/sessions/{id}/close\"><span>Its files will be gone.</span> \
+             <button class=\"bad\">Close for good</button></form></details></td></tr>",
+            id,
             time(session.opened),
             time(session.used),
             time(session.expires),

@@ -21,6 +21,8 @@
           if (value.name) query.append(`${name}:file`, value.name);
         } else if (value.length + query.toString().length < LONGEST) {
           query.append(name, value);
+        } else {
+          query.append(`${name}:long`, "");
         }
       }
       try {

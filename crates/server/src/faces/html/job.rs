@@ -7,7 +7,7 @@ use std::time::Duration;
 use fishplate_contract::interface::OGC;
 use fishplate_contract::lexical::escaped;
 use fishplate_contract::{
-    Clock as _, Fault, JobReport, JobState, LogStream, SystemClock, Timestamp,
+    Clock as _, Fault, JobReport, JobState, LogPage, LogStream, SystemClock, Timestamp,
 };
 use fishplate_formats::units;
 
@@ -69,6 +69,48 @@ pub(crate) async fn page(job: &CallersJob<'_>) -> Result<HttpResponse, Fault> {
         again_after: goes_on.then_some(AGAIN),
     };
     Ok(page::reply(200, page.write(host, Some(job.caller), &body)))
+}
+
+/// The beginning of a page about a part of a job.
+fn part_of(job: &CallersJob<'_>, heading: &str) -> String {
+    let base = escaped(job.host.public_path());
+    let (title, id) = (escaped(&job.entry.service().title), job.job.id);
+    let heading = escaped(heading);
+    format!(
+        "<h1>{heading}</h1>\n<p class=\"quiet\">{title}, <a href=\"{base}/{OGC}/jobs/{id}\">job <code>{id}</code></a></p>\n"
+    )
+}
+
+/// A piece of what a job's program wrote.
+pub(crate) fn log_page(job: &CallersJob<'_>, stream: &str, piece: &LogPage) -> String {
+    let mut body = part_of(job, &format!("Log: {stream}"));
+    let log = format!("{}/{OGC}/jobs/{}/log?stream={stream}", job.host.public_path(), job.job.id);
+    let log = escaped(&log);
+    let _ = writeln!(
+        body,
+        "<pre class=\"log\" tabindex=\"0\" role=\"log\" aria-label=\"{stream}\">\n{}</pre>",
+        escaped(&piece.text)
+    );
+    if !piece.end {
+        let next = piece.next;
+        let _ = writeln!(
+            body,
+            "<p><a rel=\"next\" href=\"{log}&amp;offset={next}\">What is written from here on</a></p>"
+        );
+    }
+    let _ = writeln!(body, "<p><a href=\"{log}&amp;f=text\">As text, from its beginning</a></p>");
+    Page { title: "Log", ..Page::default() }.write(job.host, Some(job.caller), &body)
+}
+
+/// The page of one output.
+///
+/// # Errors
+/// As of the verb `results`.
+pub(crate) async fn output_page(job: &CallersJob<'_>, name: &str) -> Result<HttpResponse, Fault> {
+    let shown = preview::results(job.host, job.entry, job.caller, &job.job, Some(name)).await?;
+    let body = part_of(job, name) + &shown;
+    let page = Page { title: name, ..Page::default() };
+    Ok(page::reply(200, page.write(job.host, Some(job.caller), &body)))
 }
 
 /// How a job stands: what is told anew as it goes on.
@@ -180,7 +222,7 @@ fn actions(body: &mut String, job: &CallersJob<'_>, report: &JobReport, base: &s
 
 /// What came of it.
 async fn results(job: &CallersJob<'_>) -> String {
-    let shown = preview::results(job.host, job.entry, job.caller, &job.job).await;
+    let shown = preview::results(job.host, job.entry, job.caller, &job.job, None).await;
     shown.unwrap_or_else(|fault| {
         format!("<p class=\"alert\">{}</p>\n", escaped(fault.message.trim_end_matches('.')))
     })

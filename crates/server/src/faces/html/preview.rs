@@ -48,7 +48,7 @@ const VALUES_READ: u64 = 4;
 /// Bytes of a page above which it shows no more values; all can be had at their addresses.
 const PAGE_SIZE: usize = 4 << 20;
 
-/// The results of a job of the caller, as a part of a page.
+/// The results of a job of the caller, or one output of them, as a part of a page.
 ///
 /// # Errors
 /// Those of the verb `results`.
@@ -57,9 +57,11 @@ pub(crate) async fn results(
     entry: &Arc<ServiceEntry>,
     caller: &Principal,
     job: &OwnJob,
+    only: Option<&str>,
 ) -> Result<String, Fault> {
     let mut memory = MemoryReservation::default();
-    let outputs = outputs(host, entry, caller, job, &mut memory).await?;
+    let mut outputs = outputs(host, entry, caller, job, &mut memory).await?;
+    outputs.retain(|output| only.is_none_or(|only| output.name == only));
     let operation = entry.service().operation(&job.operation);
     let known = operation.map(|it| it.signature.outputs.clone()).unwrap_or_default();
     let preview = Preview {
@@ -129,7 +131,8 @@ impl Preview {
     fn scalars(&self, body: &mut String, known: &[Parameter], outputs: &[Argument]) {
         let mut rows = String::new();
         for parameter in known {
-            for output in outputs.iter().filter(|output| output.name == parameter.name) {
+            let values = outputs.iter().filter(|output| output.name == parameter.name);
+            for (place, output) in values.enumerate() {
                 let Value::Text(text) = &output.value else { continue };
                 if rows.len() > PAGE_SIZE {
                     break;
@@ -142,7 +145,7 @@ impl Preview {
                     rows,
                     "<tr><th scope=\"row\"><code>{}</code></th><td>{}{unit}</td><td>{}</td></tr>",
                     escaped(&parameter.name),
-                    self.scalar(parameter, text),
+                    self.scalar(parameter, text, place),
                     escaped(&parameter.help),
                 );
             }
@@ -152,18 +155,21 @@ impl Preview {
         }
     }
 
-    fn scalar(&self, parameter: &Parameter, text: &str) -> String {
+    fn scalar(&self, parameter: &Parameter, text: &str, place: usize) -> String {
         let name = utf8_percent_encode(&parameter.name, IN_A_SEGMENT);
         match text::beginning(text.as_bytes()) {
             Some(short) if short.len() == text.len() && !text.contains('\n') => escaped(short),
             Some(short) => {
                 let rest = match short.len() == text.len() {
                     true => String::new(),
-                    false => format!("<a href=\"{}/{name}\">All of it</a>", escaped(&self.base)),
+                    false => format!(
+                        "<a href=\"{}/{name}?item={place}\">All of it</a>",
+                        escaped(&self.base)
+                    ),
                 };
                 format!("{}{rest}", text::block(&parameter.name, short))
             }
-            None => format!("<a href=\"{}/{name}\">{name}</a>", escaped(&self.base)),
+            None => format!("<a href=\"{}/{name}?item={place}\">{name}</a>", escaped(&self.base)),
         }
     }
 

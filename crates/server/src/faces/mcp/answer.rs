@@ -83,7 +83,7 @@ fn settings(host: &Host) -> Settings {
         wait: own.mcp_wait,
         inline_size: own.mcp_inline_size,
         read_size: own.mcp_read_size,
-        retention: None,
+        retention: Some(host.engine.settings().retention),
     }
 }
 

@@ -33,6 +33,8 @@ pub enum OgcResource<'p> {
     Kill(&'p str),
     /// `ogc/jobs/ID/remove`, for forms.
     Remove(&'p str),
+    /// `ogc/sessions/ID/close`, for forms.
+    CloseSession(&'p str),
     /// None of these: 404.
     Unknown,
 }
@@ -60,6 +62,7 @@ impl<'p> OgcResource<'p> {
             ["jobs", id, "events"] => Self::Events(id),
             ["jobs", id, "kill"] => Self::Kill(id),
             ["jobs", id, "remove"] => Self::Remove(id),
+            ["sessions", id, "close"] => Self::CloseSession(id),
             _ => Self::Unknown,
         })
     }

@@ -549,7 +549,8 @@ fn too_many(name: &str, most: usize) -> Fault {
     Fault::new(FaultCode::MessageTooLarge, what).limit("children", most).parameter(name)
 }
 
-fn is_free_text(parameter: &Parameter) -> bool {
+/// Whether an empty text means the empty string.
+pub(crate) fn is_free_text(parameter: &Parameter) -> bool {
     let may_lack = parameter.optional && parameter.default.is_none();
     parameter.data_type == DataType::String && parameter.choices.is_empty() && !may_lack
 }

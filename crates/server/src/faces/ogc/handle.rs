@@ -25,9 +25,11 @@ use crate::dispatch::request::{Reply, Request};
 use crate::faces::html;
 use crate::faces::html::page::{self, local};
 use crate::host::{Host, ServiceEntry};
+use crate::http::accept::Accepted;
 use crate::http::body::Incoming;
 use crate::http::{HttpBody, HttpResponse, reply_with};
 use crate::memory::MemoryReservation;
+use crate::providers::session;
 use crate::status::{Protocol, status};
 
 /// Answers a request below `PUBLIC/ogc`.
@@ -93,9 +95,14 @@ where
             CallersJob::find(host, caller, id).await?.remove().await?;
             Ok(page::see(local(host, &address(host, "/jobs"))))
         }
-        OgcResource::Execution(_) | OgcResource::Kill(_) | OgcResource::Remove(_) => {
-            Ok(not_allowed(host, asked, caller, "POST"))
+        OgcResource::CloseSession(id) if post => {
+            close_session(host, caller, id).await?;
+            Ok(page::see(local(host, &address(host, ""))))
         }
+        OgcResource::Execution(_)
+        | OgcResource::Kill(_)
+        | OgcResource::Remove(_)
+        | OgcResource::CloseSession(_) => Ok(not_allowed(host, asked, caller, "POST")),
         OgcResource::Job(_) if asked.method == Method::DELETE => {
             Box::pin(resource_of(host, resource, asked, caller)).await
         }
@@ -134,6 +141,12 @@ async fn resource_of(
             return Ok(page::reply(200, html::conformance(host, caller, &documents::CLASSES)));
         }
         OgcResource::Conformance => documents::conformance(host),
+        OgcResource::OpenApi if page => {
+            return Ok(page::reply(
+                200,
+                html::openapi(host, caller, &openapi::document_for(host, caller)),
+            ));
+        }
         OgcResource::OpenApi => return openapi::reply(host, asked, caller),
         OgcResource::Processes => process::list(host, asked, caller)?,
         OgcResource::Process(id) => {
@@ -158,6 +171,12 @@ async fn resource_of(
         OgcResource::Job(id) => {
             let job = CallersJob::find(host, caller, id).await?;
             match asked.method {
+                Method::DELETE if query::prefers_page(&asked.headers) => {
+                    job.dismiss().await?;
+                    let is_there = CallersJob::find(host, caller, id).await.is_ok();
+                    let path = if is_there { format!("/jobs/{id}") } else { "/jobs".to_owned() };
+                    return Ok(page::see(local(host, &address(host, &path))));
+                }
                 Method::DELETE => job.dismiss().await?,
                 _ => job.status().await?,
             }
@@ -172,6 +191,7 @@ async fn resource_of(
         OgcResource::Execution(_)
         | OgcResource::Kill(_)
         | OgcResource::Remove(_)
+        | OgcResource::CloseSession(_)
         | OgcResource::Unknown => {
             let what = format!("there is nothing here; {public}/ogc tells what there is");
             let fault = Fault::new(FaultCode::UnknownService, what);
@@ -228,6 +248,18 @@ pub(super) async fn ask(
     .await
 }
 
+/// Closes a session as its service does.
+async fn close_session(host: &Host, caller: &Principal, id: &str) -> Result<(), Fault> {
+    let entry = host.service(session::NAME).filter(|_| caller.is_for(session::NAME));
+    let entry = entry.ok_or_else(|| {
+        Fault::new(FaultCode::UnknownService, "there are no sessions here that you may close")
+    })?;
+    let (arguments, options) = (vec![Argument::text("session", id)], CallOptions::default());
+    let mut memory = MemoryReservation::default();
+    let verb = (Verb::Call, "close");
+    ask(host, entry, verb, arguments, options, caller, &mut memory).await.map(drop)
+}
+
 /// The results of a job as they were wanted when it was accepted, or one of its outputs.
 async fn job_results(
     host: &Host,
@@ -250,6 +282,9 @@ async fn job_results(
         if let (Some(place), Some(parameter)) = (place, parameter) {
             let value = (parameter, place);
             return html::preview::item(host, job.entry, caller, &job.job, value, asked).await;
+        }
+        if query::wants_page(asked) {
+            return html::job::output_page(&job, output).await;
         }
         choice.outputs = vec![output.to_owned()];
         choice.response = Some(ResponseForm::Raw);
@@ -281,19 +316,23 @@ async fn log(
     }
     let offset = query.read::<u64>("offset", "a number of bytes from 0")?.unwrap_or(0);
     let job = CallersJob::find(host, caller, id).await?;
-    let page = job.log(stream, offset).await?;
+    let piece = job.log(stream, offset).await?;
     let path = format!("/jobs/{}", job.job.id);
     let mut links = vec![Link::new(host, &path, "up", "The job")];
-    if !page.end {
-        let next = format!("{path}/log?stream={stream}&offset={}", page.next);
+    if !piece.end {
+        let next = format!("{path}/log?stream={stream}&offset={}", piece.next);
         links.push(Link::new(host, &next, "next", "What is written from here on"));
     }
-    if query.get("f") == Some("text") || query::accepts(&asked.headers, "text/plain") {
+    if query::wants_page(asked) {
+        return Ok(page::reply(200, html::job::log_page(&job, stream, &piece)));
+    }
+    if query.get("f") == Some("text") || Accepted::of(&asked.headers).names("text/plain", JSON) {
         let fields = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-        let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::bytes(page.text));
+        let mut reply = reply_with(StatusCode::OK, &fields, HttpBody::bytes(piece.text));
         links::in_header(&mut reply, &links);
         return Ok(reply);
     }
-    let told = json!({ "stream": stream, "text": page.text, "next": page.next, "end": page.end });
+    let told =
+        json!({ "stream": stream, "text": piece.text, "next": piece.next, "end": piece.end });
     Ok(answer_with(StatusCode::OK, told, &links))
 }

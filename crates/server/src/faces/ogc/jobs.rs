@@ -182,6 +182,7 @@ pub(crate) async fn given_to(
 /// What is told of a job that was not asked how it stands.
 pub(super) fn brief(job: &OwnJob, status: &str, message: &str) -> Value {
     json!({
+        "id": job.id.to_string(),
         "jobID": job.id.to_string(),
         "processID": process(&job.service, &job.operation),
         "type": "process",
@@ -223,13 +224,16 @@ pub(super) fn job_links(host: &Host, id: JobId, status: &str) -> Vec<Link> {
     links
 }
 
-/// How a job stands, as it is told.
+/// How a job stands, as it is told: in the names of 1.0, and beside them in those of the draft of 2.0 (`id`, `process`, `exception`).
 pub(super) fn status(host: &Host, report: &JobReport) -> (Value, Vec<Link>) {
     let code = status_code(report.state);
     let process = process(&report.service, &report.operation);
     let updated = report.ended.or(report.started).unwrap_or(report.submitted);
+    let of = Link::new(host, &format!("/processes/{process}"), PROCESSES, "The process");
     let mut told = json!({
+        "id": report.id.to_string(),
         "jobID": report.id.to_string(),
+        "process": of.json(),
         "processID": process,
         "type": "process",
         "status": code,
@@ -238,6 +242,10 @@ pub(super) fn status(host: &Host, report: &JobReport) -> (Value, Vec<Link>) {
     });
     if !report.message.is_empty() {
         told["message"] = json!(report.message);
+    }
+    if code == "failed" {
+        told["exception"] =
+            json!({ "type": "about:blank", "title": code, "detail": report.message });
     }
     let moments = [("started", report.started), ("finished", report.ended)];
     for (name, at) in moments.into_iter().filter_map(|(name, at)| Some((name, at?))) {
@@ -248,7 +256,7 @@ pub(super) fn status(host: &Host, report: &JobReport) -> (Value, Vec<Link>) {
         told["progress"] = json!(percent(share));
     }
     let mut links = job_links(host, report.id, code);
-    links.push(Link::new(host, &format!("/processes/{process}"), PROCESSES, "The process"));
+    links.push(of);
     (told, links)
 }
 

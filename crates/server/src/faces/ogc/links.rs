@@ -47,7 +47,7 @@ impl Link {
         Self { href: url.into(), rel: rel.to_owned(), media_type: HTML, title: title.to_owned() }
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let Self { href, rel, media_type, title } = self;
         json!({ "href": href, "rel": rel, "type": media_type, "title": title })
     }

@@ -26,7 +26,7 @@ mod run;
 
 pub use address::{OgcResource, ProcessId};
 pub use callback::tell_subscribers;
-pub(crate) use form::{FIELD_BOX, FIELD_URL};
+pub(crate) use form::{FIELD_BOX, FIELD_URL, is_free_text};
 pub(crate) use given::{GivenInput, GivenInputs, GivenValue};
 pub use handle::answer;
 pub(crate) use jobs::{CallersJob, given_to};

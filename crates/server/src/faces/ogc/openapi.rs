@@ -1,7 +1,7 @@
 //! The API as a document of OpenAPI, made from the services that the caller may know of: each process has a path of its own, with
 //! a schema of its inputs and outputs.
 
-use fishplate_contract::{Fault, Parameter, Principal};
+use fishplate_contract::{DataType, Fault, Parameter, Principal};
 use fishplate_formats::schema::{self, Dialect, Direction};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
@@ -11,17 +11,19 @@ use super::documents::{OPENAPI_30, OPENAPI_31};
 use super::handle::json_of;
 use super::list::{self, STATUSES};
 use super::process::{self, Process};
-use super::query::{Query, accepts, invalid};
+use super::query::{Query, invalid};
 use super::results;
 use crate::host::Host;
 use crate::http::HttpResponse;
+use crate::http::accept::Accepted;
 
 /// The document in the version that is asked for: `version=3.1`, or in `Accept`.
 ///
 /// # Errors
 /// `InvalidValue` for another version.
 pub(super) fn reply(host: &Host, asked: &Parts, caller: &Principal) -> Result<HttpResponse, Fault> {
-    let newer = accepts(&asked.headers, "version=3.1");
+    let accepted = Accepted::of(&asked.headers);
+    let newer = accepted.weight(OPENAPI_31) > accepted.weight(OPENAPI_30);
     let query = Query::of(asked);
     let (dialect, media_type) = match query.get("version") {
         Some("3.1") => (Dialect::JsonSchema, OPENAPI_31),
@@ -31,6 +33,11 @@ pub(super) fn reply(host: &Host, asked: &Parts, caller: &Principal) -> Result<Ht
     };
     let processes = process::all(host, caller);
     Ok(json_of(StatusCode::OK, media_type, &document(host, processes, dialect)))
+}
+
+/// The document in its older version, for people.
+pub(super) fn document_for(host: &Host, caller: &Principal) -> Value {
+    document(host, process::all(host, caller), Dialect::OpenApi30)
 }
 
 /// What operations are about: generated clients have a class of each.
@@ -139,7 +146,11 @@ fn fixed_paths() -> Map<String, Value> {
     let offset = json!({ "type": "integer", "minimum": 0, "default": 0 });
     let stream = json!({ "type": "string", "enum": ["stdout", "stderr"], "default": "stdout" });
     let log = &json!([in_path("jobID"), in_query("stream", &stream), in_query("offset", &offset)]);
-    let output = &json!([in_path("jobID"), in_path("outputID")]);
+    let mut item = in_query("item", &json!({ "type": "integer", "minimum": 0 }));
+    item["description"] = json!(
+        "One value as a file: of an output that stands several times, the value of this number."
+    );
+    let output = &json!([in_path("jobID"), in_path("outputID"), item]);
     let of_job = &json!([in_path("jobID")]);
     let of_process = &json!([in_path("processID")]);
     let dismissal = get("dismiss", "Ends a job, or forgets it", of_job, "statusInfo", &["404"]);
@@ -147,8 +158,13 @@ fn fixed_paths() -> Map<String, Value> {
         get("getResult", "The results of a job", of_job, "results", &["404", "410", "422"]);
     results["responses"]["204"] =
         json!({ "description": "All results are at the addresses of the header Link" });
-    let mut single =
-        get("getResultOutput", "An output of a job", output, "results", &["404", "410", "422"]);
+    let mut single = get(
+        "getResultOutput",
+        "An output of a job",
+        output,
+        "results",
+        &["400", "404", "410", "422"],
+    );
     single["responses"]["200"] = json!({
         "description": "The output as it is", "content": { "*/*": { "schema": bytes() } },
     });
@@ -242,6 +258,14 @@ fn execution(process: Process<'_>, dialect: Dialect) -> Value {
         "required": required,
         "additionalProperties": false,
     }));
+    let fields = signature.inputs.iter().map(|it| (it.name.clone(), field(it, dialect)));
+    let form = without_empty(json!({
+        "title": title("form"),
+        "type": "object",
+        "properties": fields.collect::<Map<_, _>>(),
+        "required": required,
+        "additionalProperties": false,
+    }));
     let outputs = signature.outputs.iter().map(|it| (it.name.clone(), choice(it)));
     let request = without_empty(json!({
         "title": title("request"),
@@ -278,7 +302,9 @@ fn execution(process: Process<'_>, dialect: Dialect) -> Value {
         "summary": process.entry.service().title,
         "description": process.call.documentation,
         "parameters": [session(), prefer()],
-        "requestBody": { "required": !required.is_empty(), "content": { "application/json": { "schema": request } } },
+        "requestBody": { "required": !required.is_empty(), "content": {
+            "application/json": { "schema": request }, "multipart/form-data": { "schema": form },
+        } },
         "responses": executed(&answer),
     })
 }
@@ -304,6 +330,18 @@ fn input(parameter: &Parameter, title: &str, dialect: Dialect) -> Value {
     if !parameter.unit.is_empty() {
         schema["x-ogc-unit"] = json!(parameter.unit);
     }
+    schema
+}
+
+/// What an input is as a field of a form: a value; an array as text; a file.
+fn field(parameter: &Parameter, dialect: Dialect) -> Value {
+    let mut schema = match &parameter.data_type {
+        of if of.is_binary() => bytes(),
+        DataType::Array(_) => json!({ "type": "string" }),
+        _ => schema::of(parameter, dialect, Direction::In),
+    };
+    schema = repeated(parameter, schema);
+    schema["description"] = json!(schema::about(parameter));
     schema
 }
 
@@ -396,7 +434,7 @@ fn components() -> Value {
         })),
         "subscriber": object(&[], &json!({ "successUri": address, "inProgressUri": address, "failedUri": address })),
         "statusInfo": object(&["jobID", "status", "type"], &json!({
-            "jobID": text, "processID": text,
+            "id": text, "jobID": text, "process": reference("link"), "processID": text, "exception": reference("problem"),
             "type": { "type": "string", "enum": ["process"] },
             "status": { "type": "string", "enum": STATUSES },
             "message": text, "created": moment, "started": moment, "finished": moment, "updated": moment,

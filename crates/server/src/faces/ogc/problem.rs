@@ -5,9 +5,9 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use serde_json::Map;
 
 use super::links::JSON;
-use super::query::accepts;
 use crate::faces::data::problem;
 use crate::http::HttpResponse;
+use crate::http::accept::Accepted;
 use crate::status::Protocol;
 
 const PROBLEM: &str = "application/problem+json";
@@ -36,8 +36,8 @@ pub(super) fn reply_as(status: u16, fault: &Fault) -> HttpResponse {
 /// Who accepts JSON, but neither problems nor everything, gets a problem as JSON (RFC 9110, section 12.5.1).
 pub(super) fn negotiate(reply: &mut HttpResponse, asked: &HeaderMap) {
     let is_problem = reply.headers().get(header::CONTENT_TYPE).is_some_and(|told| told == PROBLEM);
-    let accepts_problems = [PROBLEM, "application/*", "*/*"].iter().any(|it| accepts(asked, it));
-    if is_problem && accepts(asked, JSON) && !accepts_problems {
+    let accepted = Accepted::of(asked);
+    if is_problem && accepted.weight(JSON) > 0 && accepted.weight(PROBLEM) == 0 {
         reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     }
 }

@@ -159,6 +159,12 @@ fn parameter(parameter: &Parameter, direction: Direction) -> Value {
         described["metadata"] = json!([{ "title": parameter.unit, "role": "unit" }]);
     }
     if direction == Direction::In {
+        let is_large = parameter.data_type.is_binary() || parameter.data_type.as_array().is_some();
+        // Of the draft of 2.0.
+        described["valuePassing"] = match is_large {
+            true => json!(["byValue", "byReference"]),
+            false => json!(["byValue"]),
+        };
         let least = if parameter.is_required() { parameter.min_count.max(1) } else { 0 };
         described["minOccurs"] = json!(least);
         described["maxOccurs"] = match (parameter.repeated, parameter.max_count) {

@@ -4,9 +4,12 @@ use std::str::FromStr;
 
 use fishplate_contract::{Fault, FaultCode, lexical};
 use hyper::Method;
-use hyper::header::{self, HeaderMap};
+use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 use url::form_urlencoded;
+
+use super::links::{HTML, JSON};
+use crate::http::accept::Accepted;
 
 /// The parameters of a query.
 #[derive(Debug)]
@@ -68,20 +71,8 @@ pub(super) fn wants_page(asked: &Parts) -> bool {
     }
 }
 
-/// Whether a browser asks: somebody takes HTML, and no JSON.
+/// Whether a browser asks: somebody wants HTML rather than JSON.
 pub(crate) fn prefers_page(headers: &HeaderMap) -> bool {
-    accepts(headers, "text/html") && !accepts(headers, "json")
-}
-
-/// Whether `Accept` names a media type, or a part of one.
-pub(super) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
-    let mut fields = headers.get_all(header::ACCEPT).iter();
-    fields.any(|field| field.to_str().is_ok_and(|text| text.contains(media_type)))
-}
-
-/// Whether `Accept` names JSON and nothing else.
-pub(super) fn accepts_json_alone(headers: &HeaderMap) -> bool {
-    let fields = headers.get_all(header::ACCEPT).iter().filter_map(|field| field.to_str().ok());
-    let mut ranges = fields.flat_map(|text| text.split(',')).peekable();
-    ranges.peek().is_some() && ranges.all(|range| range.contains("json"))
+    let accepted = Accepted::of(headers);
+    accepted.weight(HTML) > accepted.weight(JSON)
 }

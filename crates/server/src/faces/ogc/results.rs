@@ -15,9 +15,9 @@ use serde_json::json;
 
 use super::execute::{ResponseForm, ResultsChoice};
 use super::links::JSON;
-use super::query::{accepts, accepts_json_alone};
 use crate::data::blocking;
 use crate::host::Host;
+use crate::http::accept::Accepted;
 use crate::http::{HttpBody, HttpResponse, reply_with};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -41,12 +41,13 @@ pub(super) async fn reply(
     headers: &HeaderMap,
 ) -> Result<HttpResponse, Fault> {
     let outputs = named(host, caller, known, outputs, choice).await?;
+    let accepted = Accepted::of(headers);
     let form = choice.response.unwrap_or_else(|| {
         let is_raw = match known_of(known, choice) {
             // As the OpenAPI document tells, whose clients take JSON alone.
-            1 if accepts_json_alone(headers) => matches!(known, [one] if is_json(one)),
+            1 if accepted.is_json_alone() => matches!(known, [one] if is_json(one)),
             1 => true,
-            _ => accepts(headers, "multipart/related"),
+            _ => accepted.names("multipart/related", JSON),
         };
         if is_raw { ResponseForm::Raw } else { ResponseForm::Document }
     });
@@ -54,7 +55,7 @@ pub(super) async fn reply(
     Ok(match (form, &outputs[..]) {
         (ResponseForm::Document, _) => document(&outputs),
         (ResponseForm::Raw, [NamedOutputs { parameter, values }]) if values.len() == 1 => {
-            one(parameter, &values[0].value, headers)
+            one(parameter, &values[0].value, &accepted)
         }
         (ResponseForm::Raw, all) if count == 0 || all.iter().all(NamedOutputs::is_elsewhere) => {
             elsewhere(all)
@@ -224,13 +225,13 @@ fn document(outputs: &[NamedOutputs<'_>]) -> HttpResponse {
 }
 
 /// One output as it is.
-fn one(parameter: &Parameter, value: &Value, headers: &HeaderMap) -> HttpResponse {
+fn one(parameter: &Parameter, value: &Value, accepted: &Accepted) -> HttpResponse {
     let (media_type, segment) = match value {
         Value::Data(Payload::Reference(_)) => {
             let output = Argument::new(&*parameter.name, value.clone());
             return elsewhere(&[NamedOutputs { parameter, values: vec![output] }]);
         }
-        Value::Text(text) if accepts(headers, "json") => {
+        Value::Text(text) if accepted.names(JSON, "text/plain") => {
             let text = scalar(text, Some(&parameter.data_type)).to_string();
             (JSON, Segment::Bytes(text.into()))
         }

@@ -7,22 +7,29 @@ use fishplate_contract::{ArrayType, DataType, Dimension, ElementType, Operation,
 use fishplate_formats::json::{array_as_json, parse_array};
 use serde_json::Value;
 
-/// Behind a parameter's name: the name of a file that was chosen, and an address.
-const FILE: &str = ":file";
-const URL: &str = ":url";
+use crate::faces::ogc::{FIELD_BOX, FIELD_URL, is_free_text};
 
-/// Most numbers of an array that is written out.
+/// Behind a parameter's name: the name of a file that was chosen, and that what its field holds is too long for an address.
+const FIELD_FILE: &str = ":file";
+const FIELD_LONG: &str = ":long";
+
+/// Most numbers of an array that is made up.
 const NUMBERS: u64 = 64;
 
 /// Values that a form holds, by their parameters.
 #[derive(Debug, Default)]
-pub(in crate::faces::html) struct GivenValues(BTreeMap<String, Vec<GivenValue>>);
+pub(in crate::faces::html) struct GivenValues(BTreeMap<String, GivenField>);
 
-#[derive(Clone, Debug)]
-enum GivenValue {
-    Text(String),
-    File(String),
-    Url(String),
+/// What a form holds for one parameter (`faces::ogc::form` says what each field means).
+#[derive(Debug, Default)]
+struct GivenField {
+    /// Texts that are not empty.
+    texts: Vec<String>,
+    files: Vec<String>,
+    urls: Vec<String>,
+    text_shown: bool,
+    box_shown: bool,
+    is_too_long: bool,
 }
 
 /// What an argument is written as.
@@ -32,14 +39,21 @@ pub(super) enum ExampleValue {
     Scalar(String),
     /// The scalars of a list.
     Scalars(Vec<String>),
-    /// Files of these names.
-    Files(Vec<String>),
-    /// The text of a file.
-    Content(String),
-    /// The address of a file.
-    Url(String),
+    /// Files, or an array that is in one.
+    Data(Vec<ExampleData>),
     /// Numbers: lists within lists.
     Array(Value),
+}
+
+/// Where the bytes of a file are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ExampleData {
+    /// In a file of this name.
+    File(String),
+    /// Here.
+    Text(String),
+    /// At this address.
+    Url(String),
 }
 
 /// An argument.
@@ -49,74 +63,126 @@ pub(super) struct ExampleArgument<'e> {
     pub(super) value: ExampleValue,
 }
 
+impl ExampleArgument<'_> {
+    /// Where its bytes are, if it has some.
+    pub(super) fn data(&self) -> &[ExampleData] {
+        if let ExampleValue::Data(data) = &self.value { data } else { &[] }
+    }
+
+    /// Whether it is an array that is in a file.
+    pub(super) fn is_array_file(&self) -> bool {
+        let is_array = self.parameter.data_type.as_array().is_some();
+        is_array && self.data().iter().any(|it| matches!(it, ExampleData::File(_)))
+    }
+}
+
 impl GivenValues {
-    /// Those of the fields of a form: empty ones say nothing, and neither do those of no parameter.
+    /// Those of the fields of a form; those of no parameter say nothing.
     pub(super) fn of<'f>(
         operation: &Operation,
         fields: impl Iterator<Item = (Cow<'f, str>, Cow<'f, str>)>,
     ) -> Self {
         let mut given = Self::default();
-        for (field, text) in fields.filter(|(_, text)| !text.trim().is_empty()) {
-            let text = text.into_owned();
-            let (name, value) = if let Some(name) = field.strip_suffix(FILE) {
-                (name, GivenValue::File(text))
-            } else if let Some(name) = field.strip_suffix(URL) {
-                (name, GivenValue::Url(text))
-            } else {
-                (&*field, GivenValue::Text(text))
-            };
-            if operation.signature.input(name).is_some() {
-                given.0.entry(name.to_owned()).or_default().push(value);
+        for (field, text) in fields {
+            let (name, suffix) = field.split_at(field.find(':').unwrap_or(field.len()));
+            if operation.signature.input(name).is_none() {
+                continue;
             }
+            let known = given.0.entry(name.to_owned()).or_default();
+            let values = match suffix {
+                "" => {
+                    known.text_shown = true;
+                    &mut known.texts
+                }
+                FIELD_FILE => &mut known.files,
+                FIELD_URL => &mut known.urls,
+                FIELD_BOX => {
+                    known.box_shown = true;
+                    continue;
+                }
+                FIELD_LONG => {
+                    known.is_too_long = true;
+                    continue;
+                }
+                _ => continue,
+            };
+            values.extend((!text.is_empty()).then(|| text.into_owned()));
         }
         given
     }
 }
 
-/// The arguments of an example: what was given, and something for each parameter that must be.
-pub(super) fn of<'e>(operation: &'e Operation, given: &GivenValues) -> Vec<ExampleArgument<'e>> {
-    let argument = |parameter: &'e Parameter| {
-        let values = given.0.get(&parameter.name);
-        let value = values.and_then(|values| written(parameter, values));
-        let value = match value {
+/// The arguments of an example: what the form would send, and something for each parameter that must be.
+///
+/// # Errors
+/// Why there is no example, for people.
+pub(super) fn of<'e>(
+    operation: &'e Operation,
+    given: &GivenValues,
+) -> Result<Vec<ExampleArgument<'e>>, String> {
+    let mut arguments = Vec::new();
+    for parameter in &operation.signature.inputs {
+        let field = given.0.get(&parameter.name);
+        let value = match field.map(|field| written(parameter, field)).transpose()?.flatten() {
             Some(value) => value,
             None if parameter.is_required() => made_up(parameter, operation),
-            None => return None,
+            None => continue,
         };
-        Some(ExampleArgument { parameter, value })
-    };
-    operation.signature.inputs.iter().filter_map(argument).collect()
+        arguments.push(ExampleArgument { parameter, value });
+    }
+    Ok(arguments)
 }
 
-fn written(parameter: &Parameter, values: &[GivenValue]) -> Option<ExampleValue> {
-    let files: Vec<String> = values
-        .iter()
-        .filter_map(|value| match value {
-            GivenValue::File(name) => Some(name.clone()),
-            _ => None,
-        })
-        .collect();
-    let is_file = parameter.data_type.is_binary() || parameter.data_type.as_array().is_some();
-    if !files.is_empty() {
-        return is_file.then_some(ExampleValue::Files(files));
+/// What a field's form would send.
+fn written(parameter: &Parameter, field: &GivenField) -> Result<Option<ExampleValue>, String> {
+    let (name, data_type) = (&parameter.name, &parameter.data_type);
+    if field.is_too_long {
+        let instead = match data_type.is_binary() || data_type.as_array().is_some() {
+            true => ": if it is chosen as a file, the file's name stands there",
+            false => "",
+        };
+        return Err(format!("What {name} holds is too long for an example{instead}."));
     }
-    match values.first()? {
-        GivenValue::Url(url) => is_file.then(|| ExampleValue::Url(url.clone())),
-        GivenValue::Text(text) => Some(match &parameter.data_type {
-            DataType::Array(array) => ExampleValue::Array(lists(array, text)?),
-            of if of.is_binary() => ExampleValue::Content(text.clone()),
-            _ if parameter.repeated => {
-                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-                ExampleValue::Scalars(lines.map(str::to_owned).collect())
+    let files = field.files.iter().cloned().map(ExampleData::File);
+    let urls = field.urls.iter().map(|url| ExampleData::Url(url.trim().to_owned()));
+    let elsewhere = files.chain(urls);
+    Ok(match data_type {
+        DataType::Array(array) => match field.texts.first() {
+            Some(text) => {
+                let numbers = lists(array, text)
+                    .ok_or_else(|| format!("What {name} holds is no array of type {array}."))?;
+                Some(ExampleValue::Array(numbers))
             }
-            DataType::String => ExampleValue::Scalar(text.clone()),
-            _ => ExampleValue::Scalar(text.trim().to_owned()),
-        }),
-        GivenValue::File(_) => None,
-    }
+            None => data(elsewhere.take(1)),
+        },
+        of if of.is_binary() => {
+            let all = field.texts.iter().cloned().map(ExampleData::Text).chain(elsewhere);
+            data(all.take(if parameter.repeated { usize::MAX } else { 1 }))
+        }
+        _ if parameter.repeated => {
+            let lines = field.texts.iter().flat_map(|text| text.lines());
+            let lines: Vec<_> = lines.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+            (!lines.is_empty()).then_some(ExampleValue::Scalars(lines))
+        }
+        DataType::String if field.texts.is_empty() => {
+            let is_sent = field.text_shown && is_free_text(parameter);
+            is_sent.then(|| ExampleValue::Scalar(String::new()))
+        }
+        DataType::String => field.texts.first().cloned().map(ExampleValue::Scalar),
+        _ => {
+            let text = field.texts.iter().map(|text| text.trim()).find(|text| !text.is_empty());
+            let text = text.or(field.box_shown.then_some("false"));
+            text.map(|text| ExampleValue::Scalar(text.to_owned()))
+        }
+    })
 }
 
-/// Numbers as they are typed: lists, or rows of numbers. `None` if they are none, or too many to be shown.
+fn data(all: impl Iterator<Item = ExampleData>) -> Option<ExampleValue> {
+    let all: Vec<ExampleData> = all.collect();
+    (!all.is_empty()).then_some(ExampleValue::Data(all))
+}
+
+/// Numbers as they are typed: lists, or rows of numbers. `None` if they are none.
 fn lists(array: &ArrayType, text: &str) -> Option<Value> {
     let text = text.trim();
     let lists = match text.starts_with('[') {
@@ -134,8 +200,7 @@ fn lists(array: &ArrayType, text: &str) -> Option<Value> {
         }
     };
     let (shape, bytes) = parse_array(array.element, array.rank(), &lists).ok()?;
-    let count: u64 = shape.iter().product();
-    (count <= NUMBERS).then(|| array_as_json(array.element, &shape, &bytes))
+    Some(array_as_json(array.element, &shape, &bytes))
 }
 
 /// Something that the parameter takes.
@@ -143,9 +208,9 @@ fn made_up(parameter: &Parameter, operation: &Operation) -> ExampleValue {
     match &parameter.data_type {
         DataType::Array(array) => match numbers(array, operation) {
             Some(numbers) => ExampleValue::Array(numbers),
-            None => ExampleValue::Files(vec!["FILE.npy".to_owned()]),
+            None => ExampleValue::Data(vec![ExampleData::File("FILE.npy".to_owned())]),
         },
-        of if of.is_binary() => ExampleValue::Files(vec!["FILE".to_owned()]),
+        of if of.is_binary() => ExampleValue::Data(vec![ExampleData::File("FILE".to_owned())]),
         _ => ExampleValue::Scalar(value(parameter)),
     }
 }
@@ -199,42 +264,80 @@ mod tests {
         let inputs = vec![
             Parameter::new("n", DataType::Int).default("3"),
             array("grid"),
-            Parameter::new("mesh", DataType::Raw),
+            Parameter { min_count: 1, ..Parameter::new("mesh", DataType::Raw).repeated() },
             Parameter::new("tags", DataType::String).repeated(),
+            Parameter::new("dry", DataType::Bool),
+            Parameter::new("loud", DataType::Bool).default("true"),
+            Parameter::new("word", DataType::String).default("rail"),
         ];
         Operation::new("call", "", inputs, vec![])
     }
 
-    fn values(query: &str) -> Vec<(String, ExampleValue)> {
+    fn written(query: &str) -> Result<Vec<(String, ExampleValue)>, String> {
         let operation = operation();
         let given = GivenValues::of(&operation, url::form_urlencoded::parse(query.as_bytes()));
-        let all = of(&operation, &given);
-        all.into_iter().map(|it| (it.parameter.name.clone(), it.value)).collect()
+        let all = of(&operation, &given)?;
+        Ok(all.into_iter().map(|it| (it.parameter.name.clone(), it.value)).collect())
+    }
+
+    fn value(query: &str, name: &str) -> Option<ExampleValue> {
+        written(query).unwrap().into_iter().find(|(it, _)| it == name).map(|(_, value)| value)
+    }
+
+    fn scalar(text: &str) -> Option<ExampleValue> {
+        Some(ExampleValue::Scalar(text.to_owned()))
+    }
+
+    fn file(name: &str) -> ExampleData {
+        ExampleData::File(name.to_owned())
     }
 
     #[test]
     fn without_a_form_each_required_parameter_has_a_value() {
         let grid = json!([[1.5, 1.5], [1.5, 1.5], [1.5, 1.5]]);
         assert_eq!(
-            values(""),
+            written("").unwrap(),
             [
                 ("grid".to_owned(), ExampleValue::Array(grid)),
-                ("mesh".to_owned(), ExampleValue::Files(vec!["FILE".to_owned()])),
+                ("mesh".to_owned(), ExampleValue::Data(vec![file("FILE")])),
+                ("dry".to_owned(), ExampleValue::Scalar("true".to_owned())),
             ]
         );
     }
 
     #[test]
     fn what_a_form_holds_stands_in_the_examples() {
-        let found = values("n=+4+&grid=1,2%0A3+4&mesh%3Afile=a+b.msh&tags=x%0A%0Ay&other=1&mesh=");
-        let named = |name: &str| found.iter().find(|(it, _)| it == name).unwrap().1.clone();
-        assert_eq!(named("n"), ExampleValue::Scalar("4".to_owned()));
-        assert_eq!(named("grid"), ExampleValue::Array(json!([[1.0, 2.0], [3.0, 4.0]])));
-        assert_eq!(named("mesh"), ExampleValue::Files(vec!["a b.msh".to_owned()]));
-        let tags = vec!["x".to_owned(), "y".to_owned()];
-        assert_eq!(named("tags"), ExampleValue::Scalars(tags));
-        let found = values("mesh%3Aurl=http%3A%2F%2Fh%2Fx&grid=no+numbers");
-        assert_eq!(found[1].1, ExampleValue::Url("http://h/x".to_owned()));
-        assert!(matches!(found[0].1, ExampleValue::Array(_)));
+        let query = "n=+4+&grid=1,2%0A3+4&mesh%3Afile=a+b.msh&mesh=&mesh%3Aurl=http%3A%2F%2Fh%2Fx&tags=x%0A%0Ay&other=1";
+        assert_eq!(value(query, "n"), scalar("4"));
+        let grid = ExampleValue::Array(json!([[1.0, 2.0], [3.0, 4.0]]));
+        assert_eq!(value(query, "grid"), Some(grid));
+        let meshes = vec![file("a b.msh"), ExampleData::Url("http://h/x".to_owned())];
+        assert_eq!(value(query, "mesh"), Some(ExampleValue::Data(meshes)));
+        let tags = ["x", "y"].map(str::to_owned).to_vec();
+        assert_eq!(value(query, "tags"), Some(ExampleValue::Scalars(tags)));
+        let found = value("grid%3Afile=a.csv&grid=", "grid");
+        assert_eq!(found, Some(ExampleValue::Data(vec![file("a.csv")])));
+    }
+
+    #[test]
+    fn what_a_form_sends_of_empty_fields_does_too() {
+        for name in ["dry", "loud"] {
+            assert_eq!(value(&format!("{name}%3Abox=1"), name), scalar("false"), "{name}");
+            assert_eq!(value(&format!("{name}%3Abox=1&{name}=true"), name), scalar("true"));
+        }
+        assert_eq!((value("word=", "word"), value("", "word")), (scalar(""), None));
+        // They mean the default, or nothing.
+        assert_eq!((value("n=", "n"), value("tags=", "tags")), (None, None));
+    }
+
+    #[test]
+    fn numbers_are_shown_however_many_and_what_cant_be_shown_is_told_of() {
+        let row = vec!["1"; 100].join("+");
+        let found = value(&format!("grid={row}"), "grid");
+        assert_eq!(found, Some(ExampleValue::Array(json!([vec![1.0; 100]]))));
+        for (query, name) in [("grid=no+numbers", "grid"), ("word%3Along=", "word")] {
+            let told = written(query).unwrap_err();
+            assert!(told.contains(&format!("What {name} holds")), "{told}");
+        }
     }
 }

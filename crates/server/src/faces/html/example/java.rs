@@ -1,7 +1,7 @@
 //! Java, one file that is run as it is (`java Call.java`), with nothing but its own library: OGC API - Processes.
 
-use super::ExampleCall;
 use super::shell::{placeholder, request};
+use super::{ExampleCall, ExampleLogin};
 
 /// With `java.net.http`.
 pub(super) fn http(call: &ExampleCall<'_>) -> String {
@@ -14,10 +14,23 @@ pub(super) fn http(call: &ExampleCall<'_>) -> String {
             string(file)
         ));
     }
-    let imports = match files.is_empty() {
-        true => "",
-        false => "import java.nio.file.*;\nimport java.util.Base64;\n",
+    let login = match call.login {
+        Some(ExampleLogin::Basic) => {
+            "\n            .header(\"Authorization\", \"Basic \" + Base64.getEncoder().encodeToString(\
+             (System.getenv(\"FISHPLATE_USER\") + \":\" + System.getenv(\"FISHPLATE_PASSWORD\")).getBytes()))"
+        }
+        Some(ExampleLogin::Bearer) => {
+            "\n            .header(\"Authorization\", \"Bearer \" + System.getenv(\"FISHPLATE_TOKEN\"))"
+        }
+        None => "",
     };
+    let mut imports = String::new();
+    if !files.is_empty() {
+        imports.push_str("import java.nio.file.*;\n");
+    }
+    if !files.is_empty() || call.login == Some(ExampleLogin::Basic) {
+        imports.push_str("import java.util.Base64;\n");
+    }
     format!(
         "// Call.java, run by: java Call.java\n\
          import java.net.URI;\n\
@@ -28,7 +41,7 @@ pub(super) fn http(call: &ExampleCall<'_>) -> String {
          \x20       var request = \"\"\"\n\
          \x20           {}\"\"\"{replaced};\n\
          \x20       var call = HttpRequest.newBuilder(URI.create({}))\n\
-         \x20           .header(\"Content-Type\", \"application/json\")\n\
+         \x20           .header(\"Content-Type\", \"application/json\"){login}\n\
          \x20           .POST(HttpRequest.BodyPublishers.ofString(request)).build();\n\
          \x20       var answer = HttpClient.newHttpClient().send(call, HttpResponse.BodyHandlers.ofString());\n\
          \x20       System.out.println(answer.body());\n\

@@ -5,22 +5,24 @@ use std::fmt::Write as _;
 use fishplate_contract::{DataType, Parameter};
 use serde_json::Value;
 
-use super::ExampleCall;
-use super::arguments::{ExampleArgument, ExampleValue};
+use super::arguments::{ExampleArgument, ExampleData, ExampleValue};
+use super::{ExampleCall, ExampleLogin};
 
 /// With the package `fishplate`.
 pub(super) fn fishplate(call: &ExampleCall<'_>) -> String {
-    let path = |file: &str| format!("Path({})", string(file));
+    let data = |data: &ExampleData| match data {
+        ExampleData::File(file) => format!("Path({})", string(file)),
+        ExampleData::Url(url) => format!("fishplate.Reference({})", string(url)),
+        ExampleData::Text(text) => format!("{}.encode()", string(text)),
+    };
     let value = |argument: &ExampleArgument<'_>| match &argument.value {
-        ExampleValue::Files(files) => several(files, path),
-        ExampleValue::Url(url) => format!("fishplate.Reference({})", string(url)),
-        ExampleValue::Content(text) => format!("{}.encode()", string(text)),
+        ExampleValue::Data(all) => several(all, data),
         ExampleValue::Array(numbers) => lists(numbers),
         ExampleValue::Scalar(text) => scalar(text, argument.parameter),
         ExampleValue::Scalars(texts) => several(texts, |text| scalar(text, argument.parameter)),
     };
     let mut program = String::from("import fishplate\n");
-    if call.arguments.iter().any(|it| matches!(it.value, ExampleValue::Files(_))) {
+    if has(call, |data| matches!(data, ExampleData::File(_))) {
         program.insert_str(0, "from pathlib import Path\n\n");
     }
     let function = match call.is_sole() {
@@ -44,24 +46,52 @@ pub(super) fn fishplate(call: &ExampleCall<'_>) -> String {
     program.trim_end().to_owned()
 }
 
-/// With zeep, from the WSDL.
+/// With zeep, from the WSDL; if something is at an address, from the one that has types for that.
 pub(super) fn zeep(call: &ExampleCall<'_>) -> String {
-    let bytes = |file: &str| format!("Path({}).read_bytes()", string(file));
+    let has_reference = has(call, |data| matches!(data, ExampleData::Url(_)));
+    let bytes = |bytes: String| match has_reference {
+        true => format!("{{\"Value\": {bytes}}}"),
+        false => bytes,
+    };
+    let data = |data: &ExampleData| match data {
+        ExampleData::File(file) => bytes(format!("Path({}).read_bytes()", string(file))),
+        ExampleData::Text(text) => bytes(format!("{}.encode()", string(text))),
+        ExampleData::Url(url) => {
+            let address = string(url);
+            format!("{{\"EndpointReference\": {{\"Address\": {{\"_value_1\": {address}}}}}}}")
+        }
+    };
     let value = |argument: &ExampleArgument<'_>| match &argument.value {
-        ExampleValue::Files(files) => several(files, bytes),
-        ExampleValue::Url(_) => bytes("FILE"),
-        ExampleValue::Content(text) => format!("{}.encode()", string(text)),
+        ExampleValue::Data(all) => several(all, data),
         ExampleValue::Array(numbers) => items(numbers),
         ExampleValue::Scalar(text) => scalar(text, argument.parameter),
         ExampleValue::Scalars(texts) => several(texts, |text| scalar(text, argument.parameter)),
     };
-    let mut program = String::from("import zeep\n");
-    let has_file = |it: &ExampleArgument<'_>| {
-        matches!(it.value, ExampleValue::Files(_) | ExampleValue::Url(_))
-    };
-    if call.arguments.iter().any(has_file) {
-        program.insert_str(0, "from pathlib import Path\n\n");
+    let mut program = String::new();
+    if call.login.is_some() {
+        program.push_str("import os\n");
     }
+    if has(call, |data| matches!(data, ExampleData::File(_))) {
+        program.push_str("from pathlib import Path\n");
+    }
+    if !program.is_empty() {
+        program.push('\n');
+    }
+    let (import, session, transport) = match call.login {
+        Some(ExampleLogin::Basic) => (
+            "import requests\n",
+            "session = requests.Session()\nsession.auth = (os.environ[\"FISHPLATE_USER\"], os.environ[\"FISHPLATE_PASSWORD\"])\n",
+            ", transport=zeep.Transport(session=session)",
+        ),
+        Some(ExampleLogin::Bearer) => (
+            "import requests\n",
+            "session = requests.Session()\nsession.headers[\"Authorization\"] = f\"Bearer {os.environ['FISHPLATE_TOKEN']}\"\n",
+            ", transport=zeep.Transport(session=session)",
+        ),
+        None => ("", "", ""),
+    };
+    program.push_str(import);
+    program.push_str("import zeep\n");
     let (own, others): (Vec<_>, Vec<_>) =
         call.arguments.iter().partition(|it| identifier(&it.parameter.name) == it.parameter.name);
     let mut arguments: Vec<String> =
@@ -75,19 +105,27 @@ pub(super) fn zeep(call: &ExampleCall<'_>) -> String {
     }
     let _ = write!(
         program,
-        "\nclient = zeep.Client({})\nprint(client.service[{}]({}))",
-        string(&format!("{}?wsdl", call.entry.url)),
+        "\n{session}client = zeep.Client({}{transport})\nprint(client.service[{}]({}))",
+        string(&format!(
+            "{}?wsdl{}",
+            call.entry.url,
+            if has_reference { "&data=xdescr" } else { "" }
+        )),
         string(&call.operation.name),
         arguments.join(", "),
     );
     program
 }
 
+fn has(call: &ExampleCall<'_>, is_it: fn(&ExampleData) -> bool) -> bool {
+    call.arguments.iter().flat_map(ExampleArgument::data).any(is_it)
+}
+
 /// One as it is, several as a list.
-fn several(all: &[String], write: impl Fn(&str) -> String) -> String {
+fn several<T>(all: &[T], write: impl Fn(&T) -> String) -> String {
     match all {
         [one] => write(one),
-        all => format!("[{}]", all.iter().map(|one| write(one)).collect::<Vec<_>>().join(", ")),
+        all => format!("[{}]", all.iter().map(write).collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -8,8 +8,9 @@ use fishplate_formats::json::scalar;
 use fishplate_wire::wsdl;
 use serde_json::{Value, json};
 
-use super::ExampleCall;
-use super::arguments::ExampleValue;
+use super::arguments::{ExampleArgument, ExampleData, ExampleValue};
+use super::{ExampleCall, ExampleLogin};
+use crate::faces::ogc::FIELD_URL;
 
 /// For our own client.
 pub(super) fn fishplate(call: &ExampleCall<'_>) -> String {
@@ -23,16 +24,15 @@ pub(super) fn fishplate(call: &ExampleCall<'_>) -> String {
     for argument in &call.arguments {
         let name = &argument.parameter.name;
         match &argument.value {
-            ExampleValue::Scalar(text) | ExampleValue::Content(text) => {
-                word(&format!("{name}={text}"));
-            }
+            ExampleValue::Scalar(text) => word(&format!("{name}={text}")),
             ExampleValue::Scalars(texts) => {
                 texts.iter().for_each(|text| word(&format!("{name}={text}")));
             }
-            ExampleValue::Files(files) => {
-                files.iter().for_each(|file| word(&format!("{name}:{file}")));
-            }
-            ExampleValue::Url(url) => word(&format!("{name}@{url}")),
+            ExampleValue::Data(all) => all.iter().for_each(|data| match data {
+                ExampleData::File(file) => word(&format!("{name}:{file}")),
+                ExampleData::Text(text) => word(&format!("{name}={text}")),
+                ExampleData::Url(url) => word(&format!("{name}@{url}")),
+            }),
             ExampleValue::Array(numbers) => word(&format!("{name}={numbers}")),
         }
     }
@@ -42,14 +42,56 @@ pub(super) fn fishplate(call: &ExampleCall<'_>) -> String {
     command
 }
 
-/// For curl, a request of OGC API - Processes.
+/// For curl, a request of OGC API - Processes. Arrays in files go as a form: the server reads their formats there.
 pub(super) fn curl_json(call: &ExampleCall<'_>) -> String {
+    if call.arguments.iter().any(ExampleArgument::is_array_file) {
+        return curl_form(call);
+    }
     let (request, files) = request(call);
     format!(
-        "curl -s {} \\\n  -H 'Content-Type: application/json' --data-binary @- {}",
+        "curl -s {}{} \\\n  -H 'Content-Type: application/json' --data-binary @- {}",
         quoted(&call.execution),
+        login(call),
         here(&request, &files),
     )
+}
+
+fn curl_form(call: &ExampleCall<'_>) -> String {
+    let mut command = format!(
+        "curl -s {}{} \\\n  -H 'Accept: application/json'",
+        quoted(&call.execution),
+        login(call)
+    );
+    let mut text = |name: &str, text: &str| {
+        let _ = write!(command, " --form-string {}", quoted(&format!("{name}={text}")));
+    };
+    let mut files = String::new();
+    for argument in &call.arguments {
+        let name = argument.parameter.name.as_str();
+        match &argument.value {
+            ExampleValue::Scalar(value) => text(name, value),
+            ExampleValue::Scalars(values) => values.iter().for_each(|value| text(name, value)),
+            ExampleValue::Array(numbers) => text(name, &numbers.to_string()),
+            ExampleValue::Data(all) => all.iter().for_each(|data| match data {
+                ExampleData::Text(value) => text(name, value),
+                ExampleData::Url(url) => text(&format!("{name}{FIELD_URL}"), url),
+                ExampleData::File(file) => {
+                    let file = file.replace('\\', "\\\\").replace('"', "\\\"");
+                    let _ = write!(files, " -F {}", quoted(&format!("{name}=@\"{file}\"")));
+                }
+            }),
+        }
+    }
+    command + &files
+}
+
+/// What tells curl who calls.
+fn login(call: &ExampleCall<'_>) -> &'static str {
+    match call.login {
+        Some(ExampleLogin::Basic) => " -u \"$FISHPLATE_USER:$FISHPLATE_PASSWORD\"",
+        Some(ExampleLogin::Bearer) => " -H \"Authorization: Bearer $FISHPLATE_TOKEN\"",
+        None => "",
+    }
 }
 
 /// For curl, a SOAP 1.1 message.
@@ -66,16 +108,16 @@ pub(super) fn curl_soap(call: &ExampleCall<'_>) -> String {
             ExampleValue::Scalars(texts) => {
                 texts.iter().for_each(|text| element(name, &escaped(text)));
             }
-            ExampleValue::Content(text) => {
-                element(name, &base64_simd::STANDARD.encode_to_string(text));
-            }
-            ExampleValue::Files(names) => {
-                for file in names {
+            ExampleValue::Data(all) => all.iter().for_each(|data| match data {
+                ExampleData::Text(text) => {
+                    element(name, &base64_simd::STANDARD.encode_to_string(text));
+                }
+                ExampleData::Url(url) => element(name, &endpoint_reference(url)),
+                ExampleData::File(file) => {
                     element(name, &placeholder(file));
                     files.push(file.clone());
                 }
-            }
-            ExampleValue::Url(_) => element(name, "BASE64 OF THE FILE"),
+            }),
             ExampleValue::Array(numbers) => element(name, &items(numbers)),
         }
     }
@@ -88,10 +130,19 @@ pub(super) fn curl_soap(call: &ExampleCall<'_>) -> String {
     );
     let action = format!("\"{}\"", wsdl::action(&service.namespace, &call.operation.name));
     format!(
-        "curl -s {} -H 'Content-Type: text/xml; charset=utf-8' \\\n  -H {} --data-binary @- {}",
+        "curl -s {}{} -H 'Content-Type: text/xml; charset=utf-8' \\\n  -H {} --data-binary @- {}",
         quoted(&call.entry.url),
+        login(call),
         quoted(&format!("SOAPAction: {action}")),
         here(&message, &files),
+    )
+}
+
+/// What stands for the data at an address.
+fn endpoint_reference(url: &str) -> String {
+    format!(
+        "<a:EndpointReference xmlns:a=\"http://www.w3.org/2005/08/addressing\"><a:Address>{}</a:Address></a:EndpointReference>",
+        escaped(url)
     )
 }
 
@@ -117,19 +168,18 @@ pub(super) fn request(call: &ExampleCall<'_>) -> (String, Vec<String>) {
             ExampleValue::Scalars(texts) => {
                 texts.iter().map(|text| json_scalar(text, parameter)).collect()
             }
-            ExampleValue::Content(text) => json!({ "value": text, "encoding": "utf-8" }),
-            ExampleValue::Url(url) => json!({ "href": url }),
-            // An array's numbers are no file of JSON.
-            ExampleValue::Files(_) if parameter.data_type.as_array().is_some() => {
-                json!({ "href": "ADDRESS OF THE FILE" })
-            }
-            ExampleValue::Files(names) => {
-                files.extend_from_slice(names);
-                let file =
-                    |name: &String| json!({ "value": placeholder(name), "encoding": "base64" });
-                match &names[..] {
-                    [one] => file(one),
-                    several => several.iter().map(file).collect(),
+            ExampleValue::Data(all) => {
+                let mut written = all.iter().map(|data| match data {
+                    ExampleData::Text(text) => json!({ "value": text, "encoding": "utf-8" }),
+                    ExampleData::Url(url) => json!({ "href": url }),
+                    ExampleData::File(name) => {
+                        files.push(name.clone());
+                        json!({ "value": placeholder(name), "encoding": "base64" })
+                    }
+                });
+                match &all[..] {
+                    [_] => written.next().unwrap_or_default(),
+                    _ => written.collect(),
                 }
             }
             ExampleValue::Array(numbers) => numbers.clone(),
