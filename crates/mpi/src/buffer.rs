@@ -35,13 +35,22 @@ impl Data {
     }
 
     fn of(buffer: Buffer, count: usize, layout: Arc<Layout>) -> Result<Self> {
-        let data = Self { buffer, count, layout };
+        let data = Self { buffer, count, layout }.in_memory()?;
         if data.layout.true_lower_bound == 0 && !buffer.is_in_place() {
             buffer.check(data.size())?;
         }
         Ok(data)
     }
 
+    /// An error, if no memory has so much.
+    fn in_memory(self) -> Result<Self> {
+        if isize::try_from(self.size()).is_ok() {
+            return Ok(self);
+        }
+        Err(error(MPI_ERR_COUNT, format!("{} elements are more than memory has", self.count)))
+    }
+
+    /// Data of no length.
     pub(crate) fn none() -> Self {
         Self {
             buffer: Buffer::of(&[]),
@@ -195,12 +204,11 @@ impl Parts {
         datatype: Datatype,
     ) -> Result<Self> {
         let layout = datatype.get()?.layout.clone();
-        let part = |(&count, &at): (&usize, &i64)| Data {
-            buffer: buffer.offset(at.wrapping_mul(layout.extent())),
-            count,
-            layout: layout.clone(),
+        let part = |(&count, &at): (&usize, &i64)| {
+            let buffer = buffer.offset(at.wrapping_mul(layout.extent()));
+            Data { buffer, count, layout: layout.clone() }.in_memory()
         };
-        Ok(Self(counts.iter().zip(displacements).map(part).collect()))
+        Ok(Self(counts.iter().zip(displacements).map(part).collect::<Result<_>>()?))
     }
 
     /// Displacements in bytes, and a datatype each.
@@ -216,7 +224,8 @@ impl Parts {
             if count == 0 {
                 return Ok(Data::none());
             }
-            Ok(Data { buffer: buffer.offset(at), count, layout: datatype.get()?.layout.clone() })
+            let layout = datatype.get()?.layout.clone();
+            Data { buffer: buffer.offset(at), count, layout }.in_memory()
         };
         Ok(Self(parts.map(part).collect::<Result<_>>()?))
     }

@@ -213,6 +213,12 @@ extern "C" fn leave_at_exit() {
     }
 }
 
+/// The least level of threads that gives what is required.
+pub(crate) fn thread_level(required: c_int) -> c_int {
+    let levels = [MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED];
+    levels.into_iter().find(|level| *level >= required).unwrap_or(MPI_THREAD_MULTIPLE)
+}
+
 fn initialize(required: c_int) -> Result<c_int> {
     let mut environment = environment();
     match environment.world {
@@ -224,7 +230,7 @@ fn initialize(required: c_int) -> Result<c_int> {
     }
     let process = join(&mut environment)?;
     environment.main_thread = Some(std::thread::current().id());
-    environment.thread_level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
+    environment.thread_level = thread_level(required);
     environment.world = World::Initialized;
     crate::communicator::define_predefined(&process)?;
     Ok(environment.thread_level)

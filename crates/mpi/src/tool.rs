@@ -52,7 +52,7 @@ const TOOL: Returned = Returned;
 entries! {
     fn T_init_thread(required: c_int, provided: Out<c_int>) on TOOL => {
         INITIALIZED.fetch_add(1, Ordering::Relaxed);
-        provided.set(required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE))
+        provided.set(crate::environment::thread_level(required))
     }
     fn T_finalize() on TOOL => {
         check()?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::arguments::{Integer, List, Out};
 use crate::constants::*;
-use crate::datatype::constructors::{Int, counts};
-use crate::datatype::{DatatypeObject, Envelope, Layout, Piece};
+use crate::datatype::constructors::{Int, counts, put};
+use crate::datatype::{Envelope, Layout, Piece};
 use crate::entry::entries;
 use crate::error::{Error, Result, error};
 use crate::handle::Datatype;
@@ -113,7 +113,7 @@ entries! {
             .chain([Int(order.into())])
             .collect();
         let envelope = Envelope::new::<C>(MPI_COMBINER_SUBARRAY, arguments, vec![old]);
-        new.set(Datatype::new(DatatypeObject::new(layout, envelope)))
+        put(new, layout, envelope)
     }
     fn Type_create_darray<C>(
         size: c_int, rank: c_int, dimensions: c_int, sizes: List<C>, distributions: List<c_int>, arguments: List<c_int>,
@@ -147,6 +147,6 @@ entries! {
             .chain([Int(order.into())])
             .collect();
         let envelope = Envelope::new::<C>(MPI_COMBINER_DARRAY, told, vec![old]);
-        new.set(Datatype::new(DatatypeObject::new(layout, envelope)))
+        put(new, layout, envelope)
     }
 }

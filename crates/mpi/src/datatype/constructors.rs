@@ -49,7 +49,16 @@ pub(super) fn make(
     pieces: impl FnOnce(&Arc<Layout>) -> Result<Vec<Piece>>,
 ) -> Result<()> {
     let pieces = pieces(&envelope.datatypes[0].layout)?;
-    place.set(Datatype::new(DatatypeObject::new(Layout::of_pieces(pieces, false), envelope)))
+    put(place, Layout::of_pieces(pieces, false), envelope)
+}
+
+/// A new datatype's handle.
+pub(super) fn put(place: Out<Datatype>, layout: Layout, envelope: Envelope) -> Result<()> {
+    if !layout.is_tellable() {
+        let problem = "the datatype's size or extent is more than MPI_Count can tell";
+        return Err(error(MPI_ERR_VALUE_TOO_LARGE, problem));
+    }
+    place.set(Datatype::new(DatatypeObject::new(layout, envelope)))
 }
 
 pub(super) fn counts(values: &[usize]) -> impl Iterator<Item = Argument> {
@@ -184,7 +193,7 @@ entries! {
             .chain(at.iter().map(|&at| Address(at)))
             .collect();
         let envelope = Envelope::new::<C>(MPI_COMBINER_STRUCT, arguments, types);
-        new.set(Datatype::new(DatatypeObject::new(Layout::of_pieces(pieces, true), envelope)))
+        put(new, Layout::of_pieces(pieces, true), envelope)
     }
     fn Type_create_resized(old: Datatype, lower_bound: i64, extent: i64, new: Out<Datatype>) on () => {
         resized::<i32>(old, lower_bound, extent, new)
@@ -225,5 +234,5 @@ fn resized<C: Integer>(
         [Address(lower_bound), Address(extent)],
         vec![object],
     );
-    new.set(Datatype::new(DatatypeObject::new(layout, envelope)))
+    put(new, layout, envelope)
 }

@@ -122,13 +122,15 @@ impl Layout {
         };
         let least = |pieces: &[&Piece], of: fn(&Layout) -> i64| {
             let part = |piece: &&Piece| {
-                piece.corners().into_iter().min().unwrap_or_default() + of(&piece.layout)
+                let corner = piece.corners().into_iter().min().unwrap_or_default();
+                corner.saturating_add(of(&piece.layout))
             };
             pieces.iter().map(part).min().unwrap_or_default()
         };
         let most = |pieces: &[&Piece], of: fn(&Layout) -> i64| {
             let part = |piece: &&Piece| {
-                piece.corners().into_iter().max().unwrap_or_default() + of(&piece.layout)
+                let corner = piece.corners().into_iter().max().unwrap_or_default();
+                corner.saturating_add(of(&piece.layout))
             };
             pieces.iter().map(part).max().unwrap_or_default()
         };
@@ -140,14 +142,17 @@ impl Layout {
         let lower_bound = least(&bounding, |layout| layout.lower_bound);
         let mut upper_bound = most(&bounding, |layout| layout.upper_bound);
         if padded && !marked {
-            let extent = usize::try_from(upper_bound - lower_bound).unwrap_or_default();
-            upper_bound = lower_bound + signed(extent.next_multiple_of(alignment.max(1)));
+            let extent = upper_bound.saturating_sub(lower_bound);
+            let extent = usize::try_from(extent).unwrap_or_default();
+            let padded = signed(extent.next_multiple_of(alignment.max(1)));
+            upper_bound = lower_bound.saturating_add(padded);
         }
         let mut next = None;
         let dense = filled.iter().all(|piece| {
             let start = piece.dense_start();
             let follows = next.is_none() || next == start;
-            next = start.map(|start| start + signed(piece.instances() * piece.layout.size));
+            let bytes = piece.instances().saturating_mul(piece.layout.size);
+            next = start.map(|start| start.saturating_add(signed(bytes)));
             start.is_some() && follows
         });
         Self {
@@ -172,6 +177,14 @@ impl Layout {
             marked: true,
             ..Self::of_pieces(vec![Piece::block(0, 1, self)], false)
         }
+    }
+
+    /// Whether `MPI_Count` can tell its size and its bounds: all that it can't is at an end here.
+    pub(super) fn is_tellable(&self) -> bool {
+        let bounds =
+            [self.lower_bound, self.upper_bound, self.true_lower_bound, self.true_upper_bound];
+        let ends = [i64::MIN, i64::MAX];
+        signed(self.size) < i64::MAX && !bounds.iter().any(|bound| ends.contains(bound))
     }
 
     /// From one element to the next.

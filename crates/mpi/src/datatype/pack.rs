@@ -49,7 +49,7 @@ fn external_size(layout: &Arc<Layout>, count: usize) -> usize {
         size += basic.external;
         true
     });
-    size * count
+    size.saturating_mul(count)
 }
 
 /// One element from memory to `external32`, or back: big-endian, integers wider or narrower, `long double` with the

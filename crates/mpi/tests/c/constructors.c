@@ -110,6 +110,23 @@ static int is_same(const struct mixed *x, const struct mixed *y) {
 #include "forms.h"
 #undef LARGE
 
+/* Sizes and extents that nothing can tell are errors. */
+static void beyond(void) {
+    MPI_Count most = (MPI_Count)1 << 62, size;
+    MPI_Datatype type;
+    CHECK(class_of(MPI_Type_contiguous_c(most, MPI_INT, &type)) == MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(class_of(MPI_Type_vector_c(most, 1, most, MPI_INT, &type)) == MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(class_of(MPI_Type_create_hvector_c(3, 1, -most, MPI_INT, &type)) == MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(class_of(MPI_Type_create_hindexed_c(1, &most, &most, MPI_CHAR, &type)) == MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(class_of(MPI_Type_create_resized_c(MPI_INT, most, most, &type)) == MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(class_of(MPI_Pack_size_c(most, MPI_INT, MPI_COMM_SELF, &size)) == MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(class_of(MPI_Pack_external_size_c("external32", most, MPI_INT, &size)) == MPI_ERR_VALUE_TOO_LARGE);
+    MPI_Type_contiguous_c(most, MPI_CHAR, &type);
+    MPI_Type_size_c(type, &size);
+    CHECK(size == most);
+    MPI_Type_free(&type);
+}
+
 /* A datatype that was made of another one. */
 static void duplicates(void) {
     MPI_Datatype vector, copy, inner, again;
@@ -237,6 +254,7 @@ int main(int argc, char **argv) {
     sizes_c();
     packing();
     packing_c();
+    beyond();
     duplicates();
     found_by_property();
     addresses();

@@ -16,6 +16,19 @@ static int came(const MPI_Status *status, int tag, int number) {
 #define BODY "every_message.h"
 #include "forms.h"
 
+/* More than any memory has. */
+static void beyond(void) {
+    MPI_Count most = (MPI_Count)1 << 62;
+    MPI_Status status;
+    CHECK(class_of(MPI_Send_c(&sent, most, MPI_INT, next, 0, MPI_COMM_WORLD)) == MPI_ERR_COUNT);
+    CHECK(class_of(MPI_Recv_c(&got, most, MPI_DOUBLE, previous, 0, MPI_COMM_WORLD, &status)) == MPI_ERR_COUNT);
+    CHECK(class_of(MPI_Allgather_c(&sent, 1, MPI_INT, &got, most, MPI_DOUBLE, MPI_COMM_WORLD)) == MPI_ERR_COUNT);
+    MPI_Count one = 1;
+    MPI_Aint at = 0;
+    int code = MPI_Alltoallv_c(&sent, &most, &at, MPI_INT, &got, &one, &at, MPI_INT, MPI_COMM_SELF);
+    CHECK(class_of(code) == MPI_ERR_COUNT);
+}
+
 /* Probes that don't wait, and messages that nobody else can receive. */
 static void probes(void) {
     MPI_Message message;
@@ -66,6 +79,7 @@ int main(int argc, char **argv) {
     buffers_c();
     wrong();
     wrong_c();
+    beyond();
     probes();
     MPI_Finalize();
     return 0;

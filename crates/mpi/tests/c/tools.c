@@ -106,6 +106,9 @@ int main(int argc, char **argv) {
     not_initialized();
     for (int turn = 0; turn < 2; turn++)
         CHECK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS && provided >= MPI_THREAD_SINGLE);
+    /* Between the levels of threads is the next one. */
+    CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE + 1, &provided) == MPI_SUCCESS && provided == MPI_THREAD_FUNNELED);
+    CHECK(MPI_T_finalize() == MPI_SUCCESS);
     initialized();
     begin(&argc, &argv);
     CHECK(MPI_T_finalize() == MPI_SUCCESS);

@@ -1,11 +1,13 @@
 #include "check.h"
 #include "ways.h"
+#include <limits.h>
 
-/* With whom a rank exchanges: its neighbours, and which block of a source's is for this rank. */
+/* From whom a rank receives, and which block of a source's is for it. */
 static MPI_Comm comm;
-static int sources[MOST], destinations[MOST], in, out;
+static int sources[MOST], in;
 static int (*block_for_us)(int source, int at);
 
+static int as_sent(int source, int at) { return (void)source, at; }
 static int opposite(int source, int at) { return (void)source, at ^ 1; }
 static int own_rank(int source, int at) { return (void)source, (void)at, rank; }
 static int star(int source, int at) { return (void)at, source == 0 ? rank - 1 : 0; }
@@ -56,8 +58,7 @@ static void grids(void) {
     CHECK(to == (here[0] + 1) % sizes[0] * sizes[1] + here[1] && from == (here[0] + sizes[0] - 1) % sizes[0] * sizes[1] + here[1]);
     MPI_Cart_shift(comm, 1, -1, &from, &to);
     CHECK(to == (here[1] ? rank - 1 : MPI_PROC_NULL) && from == (here[1] + 1 < sizes[1] ? rank + 1 : MPI_PROC_NULL));
-    for (in = out = 4, count = 0; count < 2; count++) MPI_Cart_shift(comm, count, 1, &sources[2 * count], &sources[2 * count + 1]);
-    memcpy(destinations, sources, sizeof sources);
+    for (in = 4, count = 0; count < 2; count++) MPI_Cart_shift(comm, count, 1, &sources[2 * count], &sources[2 * count + 1]);
     exchange(opposite);
     MPI_Cart_map(comm, 2, sizes, round, &other);
     CHECK(other == rank);
@@ -97,6 +98,8 @@ static void grids(void) {
     CHECK(class_of(MPI_Cart_create(MPI_COMM_WORLD, 2, negative, round, 0, &point)) == MPI_ERR_DIMS);
     CHECK(class_of(MPI_Cart_map(MPI_COMM_WORLD, 2, negative, round, &other)) == MPI_ERR_DIMS);
     CHECK(class_of(MPI_Dims_create(7, 2, (int[]){2, 0})) == MPI_ERR_DIMS);
+    CHECK(class_of(MPI_Dims_create(size, 3, (int[]){INT_MAX, INT_MAX, INT_MAX})) == MPI_ERR_DIMS);
+    CHECK(class_of(MPI_Dims_create(size, 1, (int[]){-1})) == MPI_ERR_DIMS);
     MPI_Comm_free(&comm);
 }
 
@@ -122,7 +125,6 @@ static void stars(void) {
     }
     MPI_Graph_neighbors_count(comm, rank, &in);
     MPI_Graph_neighbors(comm, rank, MOST, sources);
-    out = in, memcpy(destinations, sources, sizeof sources);
     exchange(star);
     MPI_Graph_map(comm, size, index, edges, &other);
     CHECK(other == rank);
@@ -133,7 +135,7 @@ static void stars(void) {
     CHECK(class_of(MPI_Graph_neighbors_count(comm, -1, &count)) == MPI_ERR_RANK);
     CHECK(class_of(MPI_Graph_neighbors(MPI_COMM_WORLD, 0, MOST, got)) == MPI_ERR_TOPOLOGY);
     CHECK(class_of(MPI_Graph_get(MPI_COMM_WORLD, 1, 1, got_index, got)) == MPI_ERR_TOPOLOGY);
-    CHECK(class_of(MPI_Dist_graph_neighbors_count(comm, &in, &out, &count)) == MPI_ERR_TOPOLOGY);
+    CHECK(class_of(MPI_Dist_graph_neighbors_count(comm, &nodes, &kind, &count)) == MPI_ERR_TOPOLOGY);
     MPI_Comm_free(&comm);
     /* Ranks beyond the nodes are in no graph. */
     MPI_Graph_create(MPI_COMM_WORLD, 1, (int[]){1}, (int[]){0}, 1, &none);
@@ -150,8 +152,8 @@ static void stars(void) {
 
 /* Each rank has an edge to itself and to all below it, told by its receiver, by its sender, or by somebody else. */
 static void distributed(void) {
-    int ranks[MOST], degrees[MOST], weights[MOST * MOST], to[MOST * MOST], kind, weighted, got_in, got_out;
-    int in_weights[MOST], out_weights[MOST];
+    int ranks[MOST], degrees[MOST], weights[MOST * MOST], to[MOST * MOST], kind, weighted, out;
+    int destinations[MOST], in_weights[MOST], out_weights[MOST];
     for (int i = 0; i < size; i++) ranks[i] = i;
     for (int way = 0; way < 5; way++) {
         int count = 0;
@@ -177,9 +179,8 @@ static void distributed(void) {
                 MPI_COMM_WORLD, rank ? 0 : size, ranks, degrees, to, rank ? MPI_WEIGHTS_EMPTY : weights, MPI_INFO_NULL, 1, &comm);
         }
         MPI_Topo_test(comm, &kind);
-        MPI_Dist_graph_neighbors_count(comm, &got_in, &got_out, &weighted);
-        CHECK(kind == MPI_DIST_GRAPH && got_in == size - rank && got_out == rank + 1 && weighted == (way % 2 == 0));
-        in = got_in, out = got_out;
+        MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
+        CHECK(kind == MPI_DIST_GRAPH && in == size - rank && out == rank + 1 && weighted == (way % 2 == 0));
         int *unwanted = MPI_UNWEIGHTED;
         MPI_Dist_graph_neighbors(
             comm, in, sources, weighted ? in_weights : unwanted, out, destinations, weighted ? out_weights : unwanted);
@@ -208,6 +209,16 @@ static void distributed(void) {
     CHECK(class_of(MPI_Dist_graph_neighbors(MPI_COMM_WORLD, 1, ranks, weights, 1, to, weights)) == MPI_ERR_TOPOLOGY);
 }
 
+/* Two edges of one pair of ranks: what goes first comes first. */
+static void doubled(void) {
+    int to[2];
+    in = 2, sources[0] = sources[1] = (rank + size - 1) % size, to[0] = to[1] = (rank + 1) % size;
+    MPI_Dist_graph_create_adjacent(
+        MPI_COMM_WORLD, 2, sources, MPI_UNWEIGHTED, 2, to, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &comm);
+    exchange(as_sent);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -216,6 +227,7 @@ int main(int argc, char **argv) {
     grids();
     stars();
     distributed();
+    doubled();
     wrong();
     wrong_c();
     MPI_Finalize();

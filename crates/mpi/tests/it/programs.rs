@@ -100,6 +100,11 @@ fn every_collective_operation_runs_in_three_ways_in_place_and_between_groups() {
 }
 
 #[test]
+fn reductions_are_defined_on_the_datatypes_that_the_standard_names() {
+    passes("reductions");
+}
+
+#[test]
 fn topologies_tell_who_is_a_neighbour_and_neighbours_exchange() {
     passes("topologies");
 }

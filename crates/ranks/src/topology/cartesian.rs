@@ -128,7 +128,9 @@ impl Cartesian {
 /// Fills in the dimensions that are 0, as equal as they can be and from large to small, so that all together are `ranks`
 /// (`MPI_Dims_create`).
 pub fn create_dimensions(ranks: u32, dimensions: &mut [u32]) -> Result<()> {
-    let given: u64 = dimensions.iter().filter(|&&one| one > 0).map(|&one| u64::from(one)).product();
+    let given = dimensions.iter().filter(|&&one| one > 0).map(|&one| u64::from(one));
+    // More than can be ranks is no matter how much more.
+    let given = given.fold(1, u64::saturating_mul);
     let free = dimensions.iter().filter(|&&one| one == 0).count();
     if ranks == 0 || !u64::from(ranks).is_multiple_of(given) || (free == 0 && given != ranks.into())
     {
