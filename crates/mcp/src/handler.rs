@@ -46,7 +46,7 @@ pub struct Settings {
     pub wait: Duration,
     /// Bytes of a file that stand in the text of an answer (limit `mcp_inline_size`).
     pub inline_size: u64,
-    /// Bytes of an image in an answer, and of what is read as a resource (limit `mcp_read_size`).
+    /// Bytes of an image or a sound in an answer, and of what is read as a resource (limit `mcp_read_size`).
     pub read_size: u64,
     /// How long jobs are kept when they have ended; only their own server knows.
     pub retention: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Outputs as the content of an answer: values as JSON, small files in it, images as images, what is large by its address.
+//! Outputs as the content of an answer: values as JSON, small files in it, images and sound as such, what is large by its address.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,7 +21,7 @@ use crate::job::{JobName, JobResource};
 pub(crate) struct Bounds {
     /// Of one that stands in the text of the answer.
     pub(crate) inline: u64,
-    /// Of an image, and of what is read as a resource.
+    /// Of an image or a sound, and of what is read as a resource.
     pub(crate) read: u64,
 }
 
@@ -37,7 +37,7 @@ impl Bounds {
 pub(crate) struct Content {
     /// By name.
     pub(crate) value: Map<String, Value>,
-    /// Images, and links to what is elsewhere.
+    /// Images, sound, and links to what is elsewhere.
     pub(crate) blocks: Vec<ContentBlock>,
 }
 
@@ -63,12 +63,21 @@ pub(crate) fn too_large(known: &[Parameter], outputs: &[Argument], bounds: Bound
 
 /// How much of an output stands in an answer.
 fn bound(parameter: &Parameter, bounds: Bounds) -> u64 {
-    if is_image(parameter) { bounds.read } else { bounds.inline }
+    if shown(parameter).is_some() { bounds.read } else { bounds.inline }
 }
 
-fn is_image(parameter: &Parameter) -> bool {
-    let shown = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-    parameter.data_type == DataType::Raw && shown.contains(&schema::media_type(parameter))
+/// A block of content of bytes in base64 and their media type.
+type Block = fn(String, &str) -> ContentBlock;
+
+/// How a file is shown that is no text: images and sound.
+fn shown(parameter: &Parameter) -> Option<Block> {
+    let images = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+    match schema::media_type(parameter) {
+        _ if parameter.data_type != DataType::Raw => None,
+        image if images.contains(&image) => Some(|data, of| ContentBlock::image(data, of)),
+        sound if sound.starts_with("audio/") => Some(|data, of| ContentBlock::audio(data, of)),
+        _ => None,
+    }
 }
 
 /// What is told of outputs, in the order of their operation; `job` keeps them, if there is one.
@@ -153,8 +162,8 @@ impl About<'_> {
         let bytes = self.bytes(payload).await?;
         let media_type = schema::media_type(self.parameter);
         let mut told = Map::new();
-        if is_image(self.parameter) {
-            blocks.push(ContentBlock::image(base64(&bytes), media_type));
+        if let Some(block) = shown(self.parameter) {
+            blocks.push(block(base64(&bytes), media_type));
             told.extend(self.uri.iter().map(|uri| ("uri".to_owned(), json!(uri))));
         } else {
             let (form, text) = match text(&bytes) {
@@ -341,13 +350,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_image_is_shown() {
-        let (value, blocks) = told(&parameter("raw", "image/png"), data(b"123456789")).await;
-        assert_eq!(value, json!({ "uri": URI, "mediaType": "image/png", "size": 9 }));
-        assert_eq!(
-            blocks,
-            [json!({ "type": "image", "data": "MTIzNDU2Nzg5", "mimeType": "image/png" })]
-        );
+    async fn images_and_sound_are_shown() {
+        for (kind, media_type) in [("image", "image/png"), ("audio", "audio/wav")] {
+            let (value, blocks) = told(&parameter("raw", media_type), data(b"123456789")).await;
+            assert_eq!(value, json!({ "uri": URI, "mediaType": media_type, "size": 9 }));
+            assert_eq!(
+                blocks,
+                [json!({ "type": kind, "data": "MTIzNDU2Nzg5", "mimeType": media_type })]
+            );
+        }
     }
 
     #[tokio::test]

@@ -73,7 +73,7 @@ pub struct Settings {
     pub mcp_size: u64,
     /// Bytes of a file that stand in an answer to an assistant.
     pub mcp_inline_size: u64,
-    /// Bytes of an image in an answer to an assistant, and of what it reads as a resource.
+    /// Bytes of an image or a sound in an answer to an assistant, and of what it reads as a resource.
     pub mcp_read_size: u64,
     /// How long a call of an assistant waits for its job.
     pub mcp_wait: Duration,
