@@ -179,7 +179,8 @@ impl Hierarchy<'_> {
         });
         let (others, result) = (count(&leaders), value.result().clone());
         let (between, length) = (self.between(), result.length());
-        let algorithms = (between.reduce(length, others), between.broadcast_between_hosts(length, others));
+        let algorithms =
+            (between.reduce(length, others), between.broadcast_between_hosts(length, others));
         let algorithm = between.allreduce(length, others, operation.is_commutative());
         self.between_sites(s, &leaders, |s, me| {
             allreduce(s, algorithm, algorithms, operation, me, value, others);
