@@ -76,7 +76,7 @@ impl Action {
 pub struct Access<'a> {
     /// Who wants it.
     pub principal: &'a Principal,
-    /// Of which service; [`DATA`], [`METRICS`], `domains` and `sites` stand for addresses of the server.
+    /// Of which service; [`DATA`], [`METRICS`](fishplate_contract::interface::METRICS), `domains` and `sites` stand for addresses of the server.
     pub service: &'a str,
     /// Of which operation, or site; empty for what is about jobs whatever their operation, and at addresses.
     pub operation: &'a str,
