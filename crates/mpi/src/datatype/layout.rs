@@ -9,6 +9,8 @@ use crate::datatype::{Basic, Class};
 pub(crate) struct Layout {
     /// Bytes of data.
     pub(crate) size: usize,
+    /// The same in `external32`.
+    pub(crate) external: usize,
     /// Basic elements.
     pub(crate) elements: usize,
     pub(crate) lower_bound: i64,
@@ -98,6 +100,7 @@ impl Layout {
         let size = signed(basic.size);
         Self {
             size: basic.size,
+            external: basic.external,
             elements: 1,
             lower_bound: 0,
             upper_bound: size,
@@ -157,6 +160,7 @@ impl Layout {
         });
         Self {
             size: sum(|layout| layout.size),
+            external: sum(|layout| layout.external),
             elements: sum(|layout| layout.elements),
             lower_bound,
             upper_bound,
@@ -219,39 +223,37 @@ impl Layout {
     }
 
     /// How many basic elements the first bytes of a message of these have; `None` if they end within one.
-    pub(crate) fn elements(self: &Arc<Self>, bytes: usize) -> Option<usize> {
-        if self.size == 0 {
-            return (bytes == 0).then_some(0);
-        }
-        let mut elements = bytes / self.size * self.elements;
-        let mut rest = bytes % self.size;
-        self.walk(1, false, &mut |_, length, _| {
-            if length > rest {
-                return false;
-            }
-            rest -= length;
-            elements += 1;
-            rest > 0
-        });
-        (rest == 0).then_some(elements)
+    pub(crate) fn elements(&self, bytes: usize) -> Option<usize> {
+        self.counted(bytes, |layout| layout.size, |layout| layout.elements)
     }
 
     /// The reverse: bytes of the first basic elements of a message of these.
-    pub(crate) fn bytes_of(self: &Arc<Self>, elements: usize) -> usize {
-        if self.elements == 0 {
-            return 0;
+    pub(crate) fn bytes_of(&self, elements: usize) -> usize {
+        self.counted(elements, |layout| layout.elements, |layout| layout.size).unwrap_or_default()
+    }
+
+    /// What so many, as `from` counts, are as `to` counts. Elements are not visited: there may be as many as `MPI_Count` has.
+    fn counted(
+        &self,
+        count: usize,
+        from: fn(&Self) -> usize,
+        to: fn(&Self) -> usize,
+    ) -> Option<usize> {
+        let whole = from(self);
+        if whole == 0 {
+            return (count == 0).then_some(0);
         }
-        let mut bytes = (elements / self.elements).saturating_mul(self.size);
-        let mut rest = elements % self.elements;
-        self.walk(1, false, &mut |_, length, _| {
-            let is_wanted = rest > 0;
-            if is_wanted {
-                bytes += length;
-                rest -= 1;
+        let (mut sum, mut rest) = ((count / whole).saturating_mul(to(self)), count % whole);
+        let Content::Pieces(pieces) = &self.content else { return (rest == 0).then_some(sum) };
+        for piece in pieces {
+            let all = piece.instances().saturating_mul(from(&piece.layout));
+            if rest < all {
+                return Some(sum.saturating_add(piece.layout.counted(rest, from, to)?));
             }
-            is_wanted
-        });
-        bytes
+            rest -= all;
+            sum = sum.saturating_add(piece.instances().saturating_mul(to(&piece.layout)));
+        }
+        Some(sum)
     }
 
     /// The one basic type that it is made of.

@@ -1,7 +1,5 @@
 //! Messages as bytes: `MPI_Pack` and `MPI_Unpack` as they are in memory, and in `external32` (MPI 5.0, 5.2, 5.3 and 15.5.2).
 
-use std::sync::Arc;
-
 use crate::arguments::{Buffer, Integer, Out, Text};
 use crate::buffer::Data;
 use crate::constants::*;
@@ -43,13 +41,8 @@ fn external32(representation: Text) -> Result<()> {
     Err(error(MPI_ERR_ARG, format!("there is no data representation {name}, but external32")))
 }
 
-fn external_size(layout: &Arc<Layout>, count: usize) -> usize {
-    let mut size = 0;
-    layout.walk(1, false, &mut |_, _, basic| {
-        size += basic.external;
-        true
-    });
-    size.saturating_mul(count)
+fn external_size(layout: &Layout, count: usize) -> usize {
+    layout.external.saturating_mul(count)
 }
 
 /// One element from memory to `external32`, or back: big-endian, integers wider or narrower, `long double` with the

@@ -121,10 +121,20 @@ static void beyond(void) {
     CHECK(class_of(MPI_Type_create_resized_c(MPI_INT, most, most, &type)) == MPI_ERR_VALUE_TOO_LARGE);
     CHECK(class_of(MPI_Pack_size_c(most, MPI_INT, MPI_COMM_SELF, &size)) == MPI_ERR_VALUE_TOO_LARGE);
     CHECK(class_of(MPI_Pack_external_size_c("external32", most, MPI_INT, &size)) == MPI_ERR_VALUE_TOO_LARGE);
-    MPI_Type_contiguous_c(most, MPI_CHAR, &type);
-    MPI_Type_size_c(type, &size);
-    CHECK(size == most);
-    MPI_Type_free(&type);
+    /* The longest there are, of which nobody counts the elements one by one. */
+    MPI_Datatype pairs;
+    MPI_Status status = {0};
+    MPI_Type_contiguous_c(most / 8, MPI_SHORT_INT, &pairs);
+    MPI_Type_size_c(pairs, &size);
+    CHECK(size == most / 8 * 6);
+    MPI_Pack_external_size_c("external32", 1, pairs, &size);
+    CHECK(size == most / 8 * 6);
+    MPI_Status_set_elements_c(&status, pairs, most / 8 - 1);
+    MPI_Get_elements_c(&status, pairs, &size);
+    CHECK(size == most / 8 - 1);
+    MPI_Get_count_c(&status, MPI_BYTE, &size);
+    CHECK(size == most / 16 * 6 - 4);
+    MPI_Type_free(&pairs);
 }
 
 /* A datatype that was made of another one. */
