@@ -386,7 +386,7 @@ TOOLKITS = [
             descriptions=("gallery", "countdown", "folders", "echo-file"), optional=PIPE_CHECKS),
     Mcp("mcp", {}, {}, extra=(*(f"{transport} {mode} {check}" for transport in ("http", "stdio") for mode in ("auto", "legacy")
                                 for check in ("tools", "call", "wrong", "unknown", "file", "path", "large", "long",
-                                              "cancelled")), "tasks", "foreign_origin", "other_method")),
+                                              "cancelled")), "http task", "stdio task", "tasks", "foreign_origin", "other_method")),
     McpConformance("mcp-conformance", {"npm": "npm"}, {}, descriptions=(), extra=(
         "server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection", "expected-failures",
         *(f"tools-call-{what}" for what in ("simple-text", "image", "audio", "error", "with-progress")))),
