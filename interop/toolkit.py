@@ -36,7 +36,7 @@ DESCRIPTIONS = {
     "settle": ("settle", "wsdl"),
     "smooth": ("smooth", "wsdl"),
 }
-FILES = ("arithmetic-test", "echo-file", "say", "words", "gallery", "folders")  # services of `services/`
+FILES = ("arithmetic-test", "echo-file", "say", "words", "gallery", "folders", "word-list")  # services of `services/`
 EXAMPLES = ("workflow/settle", "arrays/smooth", "progress/countdown")  # of `examples/`: a workflow, what it calls, and one that tells how far it is
 FUNCTIONS = ("matrix", "stream")  # services of the server itself
 ALWAYS = ("session",)  # a service that every server has

@@ -81,14 +81,15 @@ class Examples(Toolkit):
 
 
 # With the programs of `make demo`.
-PIPE_CHECKS = ("pipe-mesher", "pipe-gas")
+PIPE_CHECKS = ("pipe-mesher", "pipe-gas", "pipe-picture")
 
 
 class Browser(Toolkit):
     """Debian's Chromium on the pages, driven by playwright-core, which downloads no browser; axe-core looks at them too."""
 
     def prepare(self, place: Place) -> None:
-        self.environment["NODE_PATH"] = str(preparation.browser(place.cache))
+        self.environment |= {"NODE_PATH": str(preparation.browser(place.cache)), "BROWSER_FISHPLATE": str(place.binary),
+                             "BROWSER_SERVICE": str(HERE.parent / "examples/progress/countdown.toml")}
 
     def command(self, place: Place) -> list[str]:
         return ["node", str(HERE / "browser/client.cjs")]
@@ -380,12 +381,12 @@ TOOLKITS = [
                          for language in ("cli", "python", "curl", "soap", "zeep", "java")),
              descriptions=("arithmetic-test", "echo-file", "matrix", "say", "words")),
     Browser("browser", {"node": "nodejs", "npm": "npm", "chromium": "chromium"}, {},
-            extra=("run", "results", "meshes", "download", "mistakes", "again", "live", "jobs", "account", "login", "examples",
-                   "directory", "dropped", "upload", "axe", "phone", "keyboard", "scriptless", *PIPE_CHECKS),
+            extra=("run", "results", "meshes", "download", "mistakes", "again", "live", "paused", "restart", "remove", "jobs", "account", "login", "examples",
+                   "directory", "dropped", "address", "files", "arrays", "several", "upload", "axe", "phone", "keyboard", "scriptless", *PIPE_CHECKS),
             descriptions=("gallery", "countdown", "folders", "echo-file"), optional=PIPE_CHECKS),
     Mcp("mcp", {}, {}, extra=(*(f"{transport} {mode} {check}" for transport in ("http", "stdio") for mode in ("auto", "legacy")
                                 for check in ("tools", "call", "wrong", "unknown", "file", "path", "large", "long",
-                                              "cancelled")), "tasks", "foreign_origin", "other_method")),
+                                              "cancelled")), "http task", "stdio task", "tasks", "foreign_origin", "other_method")),
     McpConformance("mcp-conformance", {"npm": "npm"}, {}, descriptions=(), extra=(
         "server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection", "expected-failures",
         *(f"tools-call-{what}" for what in ("simple-text", "image", "audio", "error", "with-progress")))),

@@ -22,7 +22,7 @@ OPEN, ANSWER = 300, 60  # seconds that opening and an answer may take
 
 
 def measure(tools: Tools, counts: list[int], seconds: int) -> dict:
-    """So many viewers of a job that writes nothing and of one that writes, each for so long; a job has its own."""
+    """So many viewers of a job that writes nothing and of one that writes, each for so long; a server has one job."""
     program = tools.compiled("viewers")
     carried = resource.getrlimit(resource.RLIMIT_NOFILE)[1] - SPARE
     counts, left_out = [it for it in counts if it <= carried], [it for it in counts if it > carried]
@@ -31,8 +31,9 @@ def measure(tools: Tools, counts: list[int], seconds: int) -> dict:
         limits = [f"{name}={count + SPARE}" for name in ("job_viewers", "max_connections", "connections_per_peer")]
         options = [word for limit in limits for word in ("--limit", limit)]
         description = f'name = "ticker"\ncommand = "{sys.executable} {TICKER_PROGRAM} [in val pause:double]"\n'
-        with serving(tools.binary, tools.scratch, "ticker", description, *options) as server:
-            for name, pause in ((IDLE, 0), (TICKER, PAUSE)):
+        for name, pause in ((IDLE, 0), (TICKER, PAUSE)):
+            # A server that viewers have just left keeps their memory for the next ones.
+            with serving(tools.binary, tools.scratch, "ticker", description, *options) as server:
                 found.setdefault(str(count), {})[name] = watch(tools, server, program, count, pause, seconds)
                 loads.append(machine.load())
     return {"pause": PAUSE, "seconds": seconds, "loads": spread(loads), "viewers": found,

@@ -1,6 +1,8 @@
 // The pages in a browser, Debian's Chromium driven by playwright-core: client.cjs GALLERY_WSDL COUNTDOWN_WSDL FOLDERS_WSDL ECHO_WSDL PAYLOADS
 "use strict";
+const { spawn } = require("node:child_process");
 const fs = require("node:fs");
+const net = require("node:net");
 const os = require("node:os");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
@@ -8,6 +10,7 @@ const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const [gallery, countdown, folders, echo] = process.argv.slice(2).map((url) => url.split("?")[0]);
 const payloads = process.argv.at(-1);
+const { INTEROP_ORIGIN: origin, BROWSER_FISHPLATE: fishplate, BROWSER_SERVICE: alone } = process.env;
 const base = gallery.slice(0, gallery.lastIndexOf("/"));
 const shots = process.env.BROWSER_SCREENSHOTS; // a directory for pictures of the pages
 const PHONE = { width: 390, height: 844 };
@@ -158,6 +161,10 @@ CHECKS.again = () => visit(job, {}, async (page) => {
   await page.waitForSelector("form.run");
   same(await page.inputValue('form.run [name="n"]'), "30");
   same(await page.inputValue('form.run [name="word"]'), "it's <b>\"&amp; ä");
+  const next = await runGallery(page, { n: "31" });
+  truth(next !== job, "it is the same job");
+  await isDone(page);
+  truth((await page.innerText("table.values")).includes("961"), "it ran with what was there before");
 });
 
 CHECKS.live = () => visit(countdown, {}, async (page) => {
@@ -168,12 +175,103 @@ CHECKS.live = () => visit(countdown, {}, async (page) => {
   await page.waitForFunction(() => document.body.innerText.includes("step 3 of 200"), null, WAIT);
   const progress = await page.$eval("progress", (it) => it.value / it.max);
   truth(progress > 0 && progress < 1, `progress is ${progress}`);
+  await says(page, / % done, [\d.]+ (s|min) left at this pace/);
   await shot(page, "running");
   await page.reload();
   await page.waitForFunction(() => document.body.innerText.includes("step 3 of 200"), null, WAIT);
   page.on("dialog", (dialog) => dialog.accept());
   await page.click('form[action$="/kill"] button');
   await page.waitForFunction(() => /killed/i.test(document.querySelector("main").innerText), null, WAIT);
+});
+
+/** Until the page says it. */
+function says(page, what) {
+  const told = ([source, flags]) => new RegExp(source, flags).test(document.querySelector("main").innerText);
+  return page.waitForFunction(told, [what.source, what.flags], WAIT);
+}
+
+async function count(page, url, values) {
+  await page.goto(url, { waitUntil: "load" });
+  for (const [name, value] of Object.entries(values)) await page.fill(`form.run [name="${name}"]`, value);
+  await page.click("form.run button.main");
+  await page.waitForURL(/\/ogc\/jobs\//);
+}
+
+/** Whether this is still the page that was marked, and not loaded again. */
+const mark = (page) => page.evaluate(() => { window.marked = true; });
+const marked = (page) => page.evaluate(() => window.marked === true);
+
+async function kills(page) {
+  page.on("dialog", (dialog) => dialog.accept());
+  await page.click('form[action$="/kill"] button');
+  await says(page, /killed/i);
+}
+
+/** A page that nobody looks at asks for nothing; looked at again, it goes on where the job is by then. */
+CHECKS.paused = () => visit(countdown, {}, async (page) => {
+  await count(page, countdown, { steps: "600", pause: "0.1" });
+  await says(page, /step 2 of 600/);
+  await mark(page);
+  const hide = (hidden) => page.evaluate((it) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => it });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+  await hide(true);
+  const seen = Number((await page.textContent("#stdout")).match(/step (\d+) of 600\s*$/)[1]);
+  const now = async () => (await (await page.request.get(`${page.url()}/log`)).json()).text;
+  while (!(await now()).includes(`step ${seen + 30} of`)) await page.waitForTimeout(100);
+  truth(!(await page.textContent("#stdout")).includes(`step ${seen + 20} of`), "a hidden page is told of it");
+  await hide(false);
+  await says(page, new RegExp(`step ${seen + 30} of`));
+  truth(await marked(page), "the page was loaded again");
+  await kills(page);
+});
+
+/** A server of its own, which is started anew while the page is open: the page goes on by itself. */
+CHECKS.restart = async () => {
+  const data = fs.mkdtempSync(path.join(os.tmpdir(), "fishplate-browser-"));
+  const port = await new Promise((done) => {
+    const listener = net.createServer().listen(0, "127.0.0.1", () => {
+      const free = listener.address().port;
+      listener.close(() => done(free));
+    });
+  });
+  const serve = () => new Promise((done, failed) => {
+    const server = spawn(fishplate, ["serve", "--listen", `127.0.0.1:${port}`, "--data", data, alone], { stdio: ["ignore", "pipe", "ignore"] });
+    server.ended = new Promise((gone) => server.once("exit", gone));
+    server.ended.then(() => failed(new Error("the server did not start")));
+    server.stdout.once("data", () => done(server));
+  });
+  let server = await serve();
+  const stop = () => { server.kill("SIGTERM"); return server.ended; };
+  try {
+    await visit(`http://127.0.0.1:${port}/`, {}, async (page) => {
+      await count(page, `http://127.0.0.1:${port}/countdown`, { steps: "600", pause: "0.1" });
+      await says(page, /step 2 of 600/);
+      await mark(page);
+      await stop();
+      await says(page, /The server does not answer, or not now/);
+      const seen = Number((await page.textContent("#stdout")).match(/step (\d+) of 600\s*$/)[1]);
+      server = await serve();
+      await says(page, new RegExp(`step ${seen + 5} of`));
+      await says(page, /This page follows the job/);
+      truth(await marked(page), "the page was loaded again");
+      await kills(page);
+    });
+  } finally {
+    await stop();
+    fs.rmSync(data, { recursive: true, force: true });
+  }
+};
+
+CHECKS.remove = () => visit(countdown, {}, async (page) => {
+  await count(page, countdown, { steps: "1", pause: "0" });
+  await isDone(page);
+  const address = page.url();
+  await page.click("details.ask summary");
+  await page.click('form[action$="/remove"] button');
+  await page.waitForURL((url) => url.href !== address);
+  same((await page.request.get(address)).status(), 404, "a job that was removed:");
 });
 
 CHECKS.jobs = () => visit(`${base}/ogc/jobs`, {}, async (page) => {
@@ -278,6 +376,70 @@ CHECKS.dropped = () => visit(folders, {}, async (page) => {
   truth((await page.innerText("pre.text")).includes("./sub/empty"), "the empty directory is not there");
 });
 
+/** The only output of the job of a page that is done. */
+async function bytes(page, output) {
+  const answer = await page.request.get(await page.$eval(`a[href*="/results/${output}?"]`, (link) => link.href));
+  return answer.body();
+}
+
+CHECKS.address = () => visit(echo, {}, async (page) => {
+  await page.fill('input[name="data:url"]', `${origin}/8193.bin`);
+  await runs(page);
+  truth((await bytes(page, "copy")).equals(fs.readFileSync(path.join(payloads, "8193.bin"))), "it is another file");
+});
+
+/** A file that is dropped on its field; one that is pasted as text. */
+CHECKS.files = async () => {
+  await visit(echo, {}, async (page) => {
+    await page.evaluate(() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(["dropped\n"], "a.txt"));
+      document.querySelector("[data-drop]").dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer }));
+    });
+    await page.waitForFunction(() => document.querySelector('input[name="data"]').files[0]?.name === "a.txt");
+    await runs(page);
+    same(`${await bytes(page, "copy")}`, "dropped\n");
+  });
+  await visit(echo, {}, async (page) => {
+    await page.click(".file summary");
+    await page.evaluate(() => {
+      const field = document.querySelector('textarea[name="data"]');
+      field.focus();
+      document.execCommand("insertText", false, "pasted: ä\n");
+    });
+    await runs(page);
+    same(`${await bytes(page, "copy")}`.trimEnd(), "pasted: ä");
+  });
+};
+
+/** An array as a file of two kinds, and written. */
+CHECKS.arrays = async () => {
+  const header = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }".padEnd(117) + "\n";
+  const numbers = Buffer.alloc(32);
+  [1, 2, 3, 4.5].forEach((number, at) => numbers.writeDoubleLE(number, 8 * at));
+  const npy = Buffer.concat([Buffer.from("\x93NUMPY\x01\x00\x76\x00", "latin1"), Buffer.from(header), numbers]);
+  const chosen = { "grid.csv": Buffer.from("1,2\n3,4.5\n"), "grid.npy": npy };
+  for (const given of [...Object.entries(chosen), "1 2\n3 4.5"]) {
+    await visit(`${base}/smooth`, {}, async (page) => {
+      if (Array.isArray(given)) {
+        const [name, buffer] = given;
+        await page.setInputFiles('input[type=file][name="grid"]', { name, mimeType: "application/octet-stream", buffer });
+      } else {
+        await page.fill('textarea[name="grid"]', given);
+      }
+      await runs(page);
+      const answer = await page.request.get(`${page.url()}/results/smooth`, { headers: { Accept: "application/json" } });
+      same(await answer.json(), [[1, 2], [3, 4.5]], JSON.stringify(given));
+    });
+  }
+};
+
+CHECKS.several = () => visit(`${base}/word-list`, {}, async (page) => {
+  await page.fill('textarea[name="word"]', "one\ntwo of them\n");
+  await runs(page);
+  same(`${await bytes(page, "listed")}`, "one\ntwo of them\n");
+});
+
 /** An upload shows how far it is, can be stopped, and keeps its files if something is wrong. */
 CHECKS.upload = () => visit(echo, {}, async (page) => {
   const file = path.join(payloads, "100000000.bin");
@@ -369,7 +531,7 @@ CHECKS.scriptless = () => visit(gallery, { javaScriptEnabled: false }, async (pa
 function pipe() {
   const { INTEROP_PIPE_URL: url, INTEROP_PIPE_MISSING: missing } = process.env;
   if (url) return require("./pipe.cjs")(url, { visit, truth, same, shot, accessible, WAIT });
-  for (const name of ["pipe-mesher", "pipe-gas"]) console.log(`skipped ${name}: ${missing}`);
+  for (const name of ["pipe-mesher", "pipe-gas", "pipe-picture"]) console.log(`skipped ${name}: ${missing}`);
   return {};
 }
 

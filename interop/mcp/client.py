@@ -12,10 +12,13 @@ import tempfile
 import traceback
 import urllib.request
 from pathlib import Path
+from typing import Any, Literal
 
 from mcp import MCPError, StdioServerParameters
 from mcp.client import Client
+from mcp.client.extension import ClientExtension, ResultClaim
 from mcp.client.stdio import stdio_client
+from mcp_types import CallToolResult, Request, Result
 
 SERVICES = {
     "add": "name = 'add'\ntitle = 'Adds'\ncommand = './add.sh [in val x:int] [in val y:int] > [out file result:int]'\n",
@@ -34,25 +37,18 @@ TASKS = "io.modelcontextprotocol/tasks"
 def main(binary: str) -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="fishplate-mcp-") as scratch, server(binary, Path(scratch)) as url:
-        for transport in ("http", "stdio"):
-            for mode in ("auto", "legacy"):
-                for check in (tools, call, wrong, unknown, file, path, large, long, cancelled):
-                    name = f"{transport} {mode} {check.__name__}"
-                    try:
-                        asyncio.run(asyncio.wait_for(
-                            driven(check, binary, url, Path(scratch), transport, mode), 120))
-                        print(f"ok {name}", flush=True)
-                    except Exception as problem:  # noqa: BLE001: every failure is a line of the report
-                        failed += 1
-                        print(f"not ok {name}: {str(problem)[:2000]!r}", flush=True)
-                        traceback.print_exc()
-        for check in (tasks, foreign_origin, other_method):
+        checks = {f"{transport} {mode} {check.__name__}": driven(check, binary, url, Path(scratch), transport, mode)
+                  for transport in ("http", "stdio") for mode in ("auto", "legacy")
+                  for check in (tools, call, wrong, unknown, file, path, large, long, cancelled)}
+        checks |= {f"{transport} task": task(url, binary, Path(scratch), transport) for transport in ("http", "stdio")}
+        checks |= {check.__name__: asyncio.to_thread(check, url, Path(scratch)) for check in (tasks, foreign_origin, other_method)}
+        for name, check in checks.items():
             try:
-                check(url, Path(scratch))
-                print(f"ok {check.__name__}", flush=True)
-            except Exception as problem:  # noqa: BLE001: the same
+                asyncio.run(asyncio.wait_for(check, 120))
+                print(f"ok {name}", flush=True)
+            except Exception as problem:  # noqa: BLE001: every failure is a line of the report
                 failed += 1
-                print(f"not ok {check.__name__}: {str(problem)[:2000]!r}", flush=True)
+                print(f"not ok {name}: {str(problem)[:2000]!r}", flush=True)
                 traceback.print_exc()
     return 1 if failed else 0
 
@@ -80,13 +76,63 @@ def server(binary: str, scratch: Path):
         process.wait(timeout=30)
 
 
-async def driven(check, binary: str, url: str, scratch: Path, transport: str, mode: str) -> None:
+class Begun(Result):
+    """What is answered instead of a tool's result: a task."""
+
+    result_type: Literal["task"]
+    task_id: str
+    status: str
+
+
+class State(Result):
+    status: str
+    result: dict[str, Any] | None = None
+
+
+class AskTask(Request[dict[str, Any], Literal["tasks/get"]]):
+    name_param = "taskId"
+
+
+class Tasks(ClientExtension):
+    """The extension for tasks, as a client of the SDK takes part in it: a call that is answered with one asks until it has its result."""
+
+    identifier = TASKS
+
+    def __init__(self, release: Path) -> None:
+        self.release, self.heard = release, []
+
+    def claims(self) -> list[ResultClaim]:
+        return [ResultClaim(result_type="task", model=Begun, resolve=self.resolve)]
+
+    async def resolve(self, begun: Begun, context) -> CallToolResult:
+        self.heard.append(begun.status)
+        self.release.touch()
+        while True:
+            state = await context.session.send_request(AskTask(method="tasks/get", params={"taskId": begun.task_id}), State)
+            self.heard.append(state.status)
+            if state.status != "working":
+                return CallToolResult.model_validate(state.result)
+            await asyncio.sleep(0.1)
+
+
+async def task(url: str, binary: str, scratch: Path, transport: str) -> None:
+    """A call that takes longer than a moment is a task, and ends as any other call."""
+    tasks = Tasks(scratch / f"{transport}-task")
+    async with Client(target(binary, url, scratch, transport), extensions=[tasks]) as client:
+        answer = await client.call_tool("hold", {"name": tasks.release.name})
+        same(answer.structured_content["outputs"]["said"]["text"], "held\n")
+    same((tasks.heard[0], tasks.heard[-1]), ("working", "completed"))
+
+
+def target(binary: str, url: str, scratch: Path, transport: str):
     if transport == "http":
-        target = f"{url}/mcp"
-    else:
-        words = ["mcp", url, "--directory", str(scratch / "own"), "--wait", "3s"]
-        target = stdio_client(StdioServerParameters(command=binary, args=words))
-    async with Client(target, mode=mode) as client:
+        return f"{url}/mcp"
+    words = ["mcp", url, "--directory", str(scratch / "own"), "--wait", "3s"]
+    return stdio_client(StdioServerParameters(command=binary, args=words))
+
+
+async def driven(check, binary: str, url: str, scratch: Path, transport: str, mode: str) -> None:
+    async with Client(target(binary, url, scratch, transport), mode=mode) as client:
         await check(client, scratch, transport == "stdio")
 
 

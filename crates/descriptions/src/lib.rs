@@ -18,6 +18,8 @@ mod field;
 mod names;
 pub mod report;
 mod service_file;
+#[cfg(test)]
+mod tests;
 
 pub use exported::Exported;
 pub use report::{Gap, ImportError, Imported};

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
+use crate::field::items;
+
 /// A description as a service file.
 #[derive(Clone, Debug)]
 pub struct Imported {
@@ -73,6 +77,55 @@ impl Gaps {
     /// Nobody who calls would notice.
     pub(crate) fn noted(&mut self, field: impl Into<String>, reason: impl Into<String>) {
         self.list.push(Gap { field: field.into(), reason: reason.into(), lost: false });
+    }
+
+    /// Nobody who calls would notice; said once, of however many it holds.
+    pub(crate) fn noted_of_all(&mut self, field: &str, reason: &str) {
+        if !self.list.iter().any(|gap| gap.field == field) {
+            self.noted(field, reason);
+        }
+    }
+
+    /// Names those of these members that an object has, once for all objects of a section.
+    pub(crate) fn for_people(&mut self, of: &Map<String, Value>, section: &str, keys: &[&str]) {
+        for key in keys.iter().filter(|key| of.contains_key(**key)) {
+            self.noted_of_all(&format!("{section}.*.{key}"), "for people and other tools");
+        }
+    }
+
+    /// Says the first of the media types of a file, and names the others.
+    pub(crate) fn media_type(
+        &mut self,
+        of: &Map<String, Value>,
+        field: &str,
+        is_file: bool,
+    ) -> Option<String> {
+        let types = items(of.get("media-types"));
+        let field = format!("{field}.media-types");
+        if !is_file {
+            types.first().into_iter().for_each(|_| self.noted(&field, "it is no file"));
+            return None;
+        }
+        for other in types.iter().skip(1) {
+            self.noted(&field, format!("a file has one media type, the first; not {other}"));
+        }
+        types.first().and_then(|it| it.as_str()).map(str::to_owned)
+    }
+
+    /// Names the members of an object that are not read.
+    pub(crate) fn unread(&mut self, of: &Map<String, Value>, field: &str, read: &[&str]) {
+        for key in of.keys().filter(|key| !read.contains(&key.as_str())) {
+            self.unread_member(field, key);
+        }
+    }
+
+    /// Names one of them.
+    pub(crate) fn unread_member(&mut self, field: &str, key: &str) {
+        let field = format!("{field}.{key}");
+        match key.contains(':') {
+            true => self.noted(field, "for other tools"),
+            false => self.lost(field, "not known here"),
+        }
     }
 
     /// No call could work.

@@ -14,7 +14,8 @@ use crate::report::{Gaps, ImportError, Imported};
 use crate::service_file::{Keys, ServiceFile};
 
 /// Fields of a descriptor that are for people and for other tools.
-const FOR_PEOPLE: [&str; 16] = [
+const FOR_PEOPLE: [&str; 17] = [
+    "id",
     "author",
     "url",
     "tool-version",
@@ -260,8 +261,13 @@ fn groups(
                 keys.push((ours, true.into()));
             }
         }
+        gaps.for_people(rules, "groups", &["name", "description"]);
+        let read = ["id", "members", "mutually-exclusive", "one-is-required", "all-or-none"];
+        gaps.unread(rules, &field, &[&read[..], &["name", "description"]].concat());
         if keys.len() > 1 {
             service.groups.push((name(&id), keys));
+        } else {
+            gaps.noted(field, "it has no rule");
         }
     }
     for input in inputs.iter().filter(|input| input.used && !input.left_out) {
@@ -286,12 +292,19 @@ fn groups(
 /// Environment, container, exit codes; what is for people.
 fn surroundings(descriptor: &Map<String, Value>, service: &mut ServiceFile, gaps: &mut Gaps) {
     for variable in items(descriptor.get("environment-variables")) {
-        let told = |key: &str| variable.get(key).and_then(Value::as_str);
-        let (Some(name), Some(value)) = (told("name"), told("value")) else { continue };
-        if value.contains('[') {
-            gaps.lost(format!("environment-variables.{name}"), "its value is made of inputs");
-        } else {
-            service.environment.insert(name.to_owned(), value.to_owned());
+        const FIELD: &str = "environment-variables";
+        let told = |key: &str| variable.get(key).and_then(lexical);
+        if let Some(variable) = variable.as_object() {
+            gaps.for_people(variable, FIELD, &["description"]);
+            gaps.unread(variable, FIELD, &["name", "value", "description"]);
+        }
+        match (told("name"), told("value")) {
+            (Some(name), Some(value)) if value.contains('[') => {
+                gaps.lost(format!("{FIELD}.{name}"), "its value is made of inputs");
+            }
+            (Some(name), Some(value)) => drop(service.environment.insert(name, value)),
+            (Some(name), None) => gaps.lost(format!("{FIELD}.{name}"), "it has no value"),
+            (None, _) => gaps.lost(FIELD, "one has no name"),
         }
     }
     for code in items(descriptor.get("error-codes")) {
@@ -303,6 +316,9 @@ fn surroundings(descriptor: &Map<String, Value>, service: &mut ServiceFile, gaps
             }
             _ => gaps.noted("error-codes", "a code is a number from 1 to 255"),
         }
+        if let Some(code) = code.as_object() {
+            gaps.unread(code, "error-codes", &["code", "description"]);
+        }
     }
     if descriptor.contains_key("container-image") {
         let reason = "the program is the one of the server's machine; `container` in the service file \
@@ -313,7 +329,7 @@ fn surroundings(descriptor: &Map<String, Value>, service: &mut ServiceFile, gaps
     for key in told {
         gaps.noted(*key, "for people and other tools");
     }
-    const READ: [&str; 12] = [
+    const READ: [&str; 11] = [
         "name",
         "description",
         "command-line",
@@ -325,7 +341,6 @@ fn surroundings(descriptor: &Map<String, Value>, service: &mut ServiceFile, gaps
         "environment-variables",
         "error-codes",
         "container-image",
-        "id",
     ];
     let unknown = descriptor
         .keys()

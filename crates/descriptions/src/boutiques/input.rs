@@ -60,6 +60,21 @@ const KNOWN: [&str; 25] = [
     "resolve-parent",
 ];
 
+/// Those of them that say nothing of a flag.
+const OF_VALUES: [&str; 11] = [
+    "list",
+    "list-separator",
+    "min-list-entries",
+    "max-list-entries",
+    "command-line-flag-separator",
+    "value-choices",
+    "minimum",
+    "maximum",
+    "exclusive-minimum",
+    "exclusive-maximum",
+    "integer",
+];
+
 impl DescribedInput {
     pub(super) fn field(&self) -> String {
         format!("inputs.{}", self.id)
@@ -106,6 +121,7 @@ pub(super) fn read(
         used: false,
         left_out: false,
     };
+    odd_fields(&input, told, gaps);
     input.data_type = match told.get("type") {
         Some(Value::String(name)) => match name.as_str() {
             "String" => DataType::String,
@@ -134,10 +150,9 @@ pub(super) fn read(
         }
     };
     input.is_flag = input.data_type == DataType::Bool;
-    describe(&mut input, told);
+    describe(&mut input, told, gaps);
     on_command_line(&mut input, told, gaps);
     values(&mut input, told, gaps);
-    odd_fields(&mut input, told, gaps);
     Some(input)
 }
 
@@ -150,18 +165,23 @@ fn texts(told: &Map<String, Value>, key: &str) -> Vec<String> {
     items(told.get(key)).into_iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn describe(input: &mut DescribedInput, told: &Map<String, Value>) {
+fn describe(input: &mut DescribedInput, told: &Map<String, Value>, gaps: &mut Gaps) {
     let text = |key: &str| told.get(key).and_then(Value::as_str).map(one_line);
     let help = text("description").filter(|it| !it.is_empty()).or_else(|| text("name"));
     if let Some(help) = help.filter(|help| !help.is_empty()) {
         input.keys.push(("help", help.into()));
     }
-    let media_type = items(told.get("media-types")).into_iter().find_map(Value::as_str);
-    if let Some(media_type) = media_type.filter(|_| input.data_type == DataType::Raw) {
+    if text("description").is_some() {
+        gaps.for_people(told, "inputs", &["name"]);
+    }
+    let is_file = input.data_type == DataType::Raw;
+    if let Some(media_type) = gaps.media_type(told, &input.field(), is_file) {
         input.keys.push(("media_type", media_type.into()));
     }
-    if is_true(told, "mutable") && input.data_type == DataType::Raw {
+    if is_true(told, "mutable") && is_file {
         input.keys.push(("share", "copy".into()));
+    } else if is_true(told, "mutable") {
+        gaps.noted(format!("{}.mutable", input.field()), "it is no file");
     }
 }
 
@@ -181,6 +201,9 @@ fn on_command_line(input: &mut DescribedInput, told: &Map<String, Value>, gaps: 
             return;
         }
         input.keys.push(("flag", word_or_words(words)));
+        for key in told.keys().filter(|key| OF_VALUES.contains(&key.as_str())) {
+            gaps.noted(format!("{field}.{key}"), "a flag has no value");
+        }
         let on = told.get("default-value") == Some(&Value::Bool(true));
         input.keys.push(("default", on.into()));
         return;
@@ -313,7 +336,7 @@ fn whole(number: f64) -> Option<i64> {
 }
 
 /// Fields that ask for what a service file cannot say.
-fn odd_fields(input: &mut DescribedInput, told: &Map<String, Value>, gaps: &mut Gaps) {
+fn odd_fields(input: &DescribedInput, told: &Map<String, Value>, gaps: &mut Gaps) {
     let field = input.field();
     let demands = [
         ("uses-absolute-path", "the program gets the file's name in its directory"),

@@ -48,6 +48,9 @@ pub(super) fn file(
     let told = described.as_object()?;
     let (id, help) = about(told);
     let field = format!("output-files.{id}");
+    if told.contains_key("description") {
+        gaps.for_people(told, "output-files", &["name"]);
+    }
     for key in told.keys().filter(|key| !KNOWN.contains(&key.as_str())) {
         let reason = match key.as_str() {
             "file-template" => {
@@ -58,7 +61,14 @@ pub(super) fn file(
         };
         gaps.lost(format!("{field}.{key}"), reason);
     }
-    let template = told.get("path-template").and_then(Value::as_str)?;
+    const EXTENSIONS: &str = "path-template-stripped-extensions";
+    if told.contains_key(EXTENSIONS) {
+        gaps.noted(format!("{field}.{EXTENSIONS}"), "files are called as their parameters here");
+    }
+    let Some(template) = told.get("path-template").and_then(Value::as_str) else {
+        gaps.lost(field, "it has no `path-template`, so it is not collected");
+        return None;
+    };
     let named = match resolve(template, told, inputs) {
         Ok(named) => named,
         Err(reason) => {
@@ -76,6 +86,9 @@ pub(super) fn file(
         return None;
     }
     let mut keys: Keys = help.into_iter().collect();
+    if let Some(media_type) = gaps.media_type(told, &field, !is_directory) {
+        keys.push(("media_type", media_type.into()));
+    }
     let is_glob = path.contains(['*', '?']);
     keys.push(("type", if is_directory && !is_glob { "dir" } else { "raw" }.into()));
     keys.push((if is_glob || is_true(told, "list") { "glob" } else { "path" }, path.into()));
@@ -159,6 +172,10 @@ pub(super) fn stream(
         return;
     };
     let (id, help) = about(told);
+    if told.contains_key("description") {
+        gaps.for_people(told, key, &["name"]);
+    }
+    gaps.unread(told, key, &["id", "name", "description"]);
     let (direction, passing) = (Direction::Out, ArgumentPassing::File);
     let (name, data_type) = (names.of(&id), DataType::Raw);
     service.outputs.push((name.clone(), help.into_iter().collect()));

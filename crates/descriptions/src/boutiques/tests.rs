@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::exported::Exported;
 use crate::report::Imported;
+use crate::tests::{is_named, objects, unheard};
 
 fn import_of(line: &str, inputs: &Value, more: &Value) -> Imported {
     let mut descriptor =
@@ -223,7 +224,55 @@ fn names_that_are_alike_have_keys_of_their_own() {
     assert_eq!(ids("output-files"), ["a_b_3", "x_out"]);
 }
 
+/// A descriptor with every member that means something here, at the place where it does.
+fn whole() -> Value {
+    json!({
+        "name": "T", "id": "i", "description": "about", "command-line": "p [X] [F] [V] [N] [L] [C]", "author": "a",
+        "container-image": { "image": "i" }, "custom": { "a": 1 }, "tests": [],
+        "inputs": [
+            { "id": "x", "name": "X", "description": "d", "type": "String", "value-key": "[X]",
+              "command-line-flag": "-x", "command-line-flag-separator": "=", "media-types": ["text/plain"] },
+            { "id": "f", "name": "F", "type": "File", "value-key": "[F]", "media-types": ["text/csv", "text/plain"],
+              "mutable": true, "uses-absolute-path": true, "resolve-parent": true, "requires-inputs": ["x"] },
+            { "id": "v", "name": "V", "type": "Flag", "value-key": "[V]", "command-line-flag": "-v",
+              "default-value": true, "integer": true, "mutable": true },
+            { "id": "n", "name": "N", "type": "Number", "value-key": "[N]", "integer": true, "minimum": 1, "maximum": 9,
+              "exclusive-minimum": true, "exclusive-maximum": true, "disables-inputs": ["x"] },
+            { "id": "l", "name": "L", "type": "String", "value-key": "[L]", "list": true, "list-separator": ",",
+              "min-list-entries": 2, "max-list-entries": 3, "optional": true },
+            { "id": "c", "name": "C", "type": "String", "value-key": "[C]", "value-choices": ["a", "b"], "default-value": "a" },
+        ],
+        "output-files": [
+            { "id": "o", "name": "O", "description": "d", "path-template": "[F].txt", "optional": true,
+              "path-template-stripped-extensions": [".csv"], "media-types": ["text/plain", "text/csv"] },
+            { "id": "p", "path-template": "p", "list": true, "file-template": [] },
+        ],
+        "stdout-output": { "id": "log", "name": "n", "description": "d", "media-types": ["text/plain"] },
+        "groups": [{ "id": "g", "name": "n", "description": "d", "members": ["x", "n"], "mutually-exclusive": true,
+            "one-is-required": true }],
+        "environment-variables": [{ "name": "V", "value": "1", "description": "d" }, { "name": "W" }],
+        "error-codes": [{ "code": 3, "description": "no license" }],
+    })
+}
+
+#[test]
+fn no_key_is_left_out_without_a_word() {
+    assert!(import(&whole().to_string()).unwrap().service_file.is_some());
+    assert_eq!(unheard(&whole(), import), Vec::<String>::new());
+}
+
 proptest! {
+    #[test]
+    fn a_key_that_is_not_known_is_named_wherever_it_stands(at in any::<prop::sample::Index>(), key in "[a-z]{9}") {
+        let mut descriptor = whole();
+        let objects: Vec<String> = objects(&descriptor).collect();
+        let object = at.get(&objects);
+        descriptor.pointer_mut(object).unwrap()[&key] = 1.into();
+        let imported = import(&descriptor.to_string()).unwrap();
+        let at = format!("{object}/{key}");
+        prop_assert!(is_named(&imported.gaps, &at, &descriptor), "{}: {:?}", at, imported.gaps);
+    }
+
     #[test]
     fn any_descriptor_gives_a_file_without_mistakes_or_none(
         line in "p( \\[(X|Y)\\]| [a-z<>|'=-]{1,6}){0,4}",

@@ -25,7 +25,11 @@ pub(super) fn read(
     service: &mut ServiceFile,
     gaps: &mut Gaps,
 ) {
-    let base = items(tool.get("baseCommand")).into_iter().filter_map(Value::as_str);
+    let base = items(tool.get("baseCommand"));
+    if base.iter().any(|word| !word.is_string()) {
+        gaps.fatal("baseCommand", "a word of it is no text");
+    }
+    let base = base.into_iter().filter_map(Value::as_str);
     let cores = requirement::cores(tool);
     let mut ranked: Vec<(Rank, Vec<Word>)> = Vec::new();
     for (index, argument) in items(tool.get("arguments")).into_iter().enumerate() {
@@ -34,6 +38,7 @@ pub(super) fn read(
             Value::Object(binding) => binding.clone(),
             text => Map::from_iter([("valueFrom".to_owned(), text.clone())]),
         };
+        odd_keys(&binding, &field, &["position", "prefix", "separate", "valueFrom"], gaps);
         let Some(position) = position(&binding, &field, true, gaps) else { continue };
         let words = argument_words(&binding, cores, &field, inputs, gaps);
         ranked.push((Rank(position, false, index, String::new()), words));
@@ -82,6 +87,23 @@ pub(super) fn read(
     }
 }
 
+/// Names what of a binding is not read.
+pub(super) fn odd_keys(binding: &Map<String, Value>, field: &str, read: &[&str], gaps: &mut Gaps) {
+    for key in binding.keys().filter(|key| !read.contains(&key.as_str())) {
+        let reason = match key.as_str() {
+            "shellQuote" => "no shell runs, so nothing is quoted",
+            "loadContents" => "not needed to run it",
+            "itemSeparator" => "it is no list",
+            "position" => "items stand in the order of their list",
+            _ => {
+                gaps.unread_member(field, key);
+                continue;
+            }
+        };
+        gaps.noted(format!("{field}.{key}"), reason);
+    }
+}
+
 /// A binding's position; `None` if it is computed.
 fn position(
     binding: &Map<String, Value>,
@@ -115,10 +137,10 @@ fn argument_words(
     inputs: &mut [ToolInput],
     gaps: &mut Gaps,
 ) -> Vec<Word> {
-    if binding.get("shellQuote") == Some(&Value::Bool(false)) {
-        gaps.noted(format!("{field}.shellQuote"), "no shell runs, so nothing is quoted");
-    }
-    let Some(value) = binding.get("valueFrom").and_then(Value::as_str) else { return Vec::new() };
+    let Some(value) = binding.get("valueFrom").and_then(Value::as_str) else {
+        gaps.lost(field, "without a text as `valueFrom` it says nothing to the program");
+        return Vec::new();
+    };
     let Some(mut word) = filled(value, None, cores, field, inputs, gaps) else { return Vec::new() };
     let mut words = Vec::new();
     if let Some(prefix) = prefix_of(binding) {

@@ -112,6 +112,7 @@ fn input(id: String, told: &Map<String, Value>, names: &mut Names, gaps: &mut Ga
     let optional = optional || default.is_some();
     let (keys, used, left_out) = (Vec::new(), false, false);
     let mut input = ToolInput { id, name, of, data_type, optional, binding, keys, used, left_out };
+    odd_fields(&input, told, gaps);
     if let CwlType::Other(why) = &input.of {
         let why = why.clone();
         gaps.needed(!input.optional, format!("{}.type", input.field()), why);
@@ -134,7 +135,6 @@ fn input(id: String, told: &Map<String, Value>, names: &mut Names, gaps: &mut Ga
         input.optional = true;
     }
     stand_in(&mut input, default, gaps);
-    odd_fields(&input, told, gaps);
     input
 }
 
@@ -158,6 +158,9 @@ fn stand_in(input: &mut ToolInput, default: Option<&Value>, gaps: &mut Gaps) {
         }
         (_, Some(path)) if input.data_type == DataType::Raw && !path.contains("://") => {
             input.keys.push(("default_file", path.into()));
+            if let Some(default) = default.as_object() {
+                gaps.unread(default, &field, &["class", "location", "path"]);
+            }
         }
         _ => {
             gaps.lost(field, "nothing stands in for it");
@@ -175,11 +178,28 @@ fn odd_fields(input: &ToolInput, told: &Map<String, Value>, gaps: &mut Gaps) {
             "format" | "streamable" | "loadListing" | "loadContents" => {
                 gaps.noted(format!("{field}.{key}"), "not checked, and not needed to run it");
             }
-            other if other.contains(':') => {
-                gaps.noted(format!("{field}.{other}"), "for other tools");
-            }
-            other => gaps.lost(format!("{field}.{other}"), "not known here"),
+            _ => gaps.unread_member(&field, key),
         }
+    }
+    if let Some(binding) = &input.binding {
+        let separator = if input.is_list() { "itemSeparator" } else { "" };
+        let read = ["position", "prefix", "separate", "valueFrom", separator];
+        command::odd_keys(binding, &format!("{field}.inputBinding"), &read, gaps);
+    }
+    if let CwlType::Array(_, Some(each)) = &input.of {
+        let read = ["prefix", "separate", "valueFrom"];
+        command::odd_keys(each, &format!("{field}.type.inputBinding"), &read, gaps);
+    }
+    named_twice(told, "inputs", gaps);
+    if !matches!(input.of, CwlType::Other(_)) {
+        types::unread(told.get("type"), &format!("{field}.type"), gaps);
+    }
+}
+
+/// A label beside a documentation.
+pub(super) fn named_twice(told: &Map<String, Value>, side: &str, gaps: &mut Gaps) {
+    if told.contains_key("label") && told.contains_key("doc") {
+        gaps.noted_of_all(&format!("{side}.*.label"), "for people; `doc` is told to them");
     }
 }
 
@@ -199,8 +219,12 @@ fn files_without_words(inputs: &mut [ToolInput], gaps: &mut Gaps) {
 
 /// Exit codes, and what nobody needs to run it.
 fn rest(tool: &Map<String, Value>, service: &mut ServiceFile, gaps: &mut Gaps) {
-    let codes = items(tool.get("successCodes")).into_iter().filter_map(Value::as_i64);
-    service.success = codes.filter_map(|code| i32::try_from(code).ok()).collect();
+    for code in items(tool.get("successCodes")) {
+        match code.as_i64().and_then(|code| i32::try_from(code).ok()) {
+            Some(code) => service.success.push(code),
+            None => gaps.lost("successCodes", format!("{code} is no exit code")),
+        }
+    }
     for key in tool.keys() {
         match key.as_str() {
             "class" | "cwlVersion" | "id" | "label" | "doc" | "inputs" | "outputs"

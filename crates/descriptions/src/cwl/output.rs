@@ -6,7 +6,7 @@ use fishplate_programs::template::{
 };
 use serde_json::{Map, Value};
 
-use super::import::ToolInput;
+use super::import::{ToolInput, named_twice};
 use super::reference::{self, Member, TextPart};
 use super::types::{self, CwlType};
 use crate::field::{items, one_line, text};
@@ -48,7 +48,8 @@ impl ToolOutput {
             | (CwlType::Stderr, StandardStream::Error) => true,
             (CwlType::One(DataType::Raw), _) => {
                 let glob = self.binding().and_then(|it| it.get("glob")).and_then(Value::as_str);
-                glob.is_some() && glob == file && !self.optional
+                let computed = self.binding().is_some_and(|it| it.contains_key("outputEval"));
+                glob.is_some() && glob == file && !self.optional && !computed
             }
             _ => false,
         }
@@ -69,6 +70,7 @@ pub(super) fn read(
     service: &mut ServiceFile,
     gaps: &mut Gaps,
 ) {
+    outputs.iter().for_each(|output| odd_fields(output, gaps));
     let mut taken: Vec<&str> = Vec::new();
     for (key, stream) in [("stdout", StandardStream::Output), ("stderr", StandardStream::Error)] {
         let told = tool.get(key).and_then(Value::as_str);
@@ -129,6 +131,34 @@ fn redirect(
     }
 }
 
+/// Names what of an output is not read.
+fn odd_fields(output: &ToolOutput, gaps: &mut Gaps) {
+    let field = output.field();
+    for key in output.told.keys() {
+        match key.as_str() {
+            "id" | "type" | "doc" | "label" => {}
+            "outputBinding" if matches!(output.of, CwlType::Stdout | CwlType::Stderr) => {
+                gaps.lost(format!("{field}.{key}"), "the stream is the output, as it is");
+            }
+            "outputBinding" => {}
+            "secondaryFiles" => gaps.lost(format!("{field}.{key}"), "a file goes alone"),
+            "format" | "streamable" => gaps.noted(format!("{field}.{key}"), "not checked"),
+            _ => gaps.unread_member(&field, key),
+        }
+    }
+    named_twice(&output.told, "outputs", gaps);
+    types::unread(output.told.get("type"), &format!("{field}.type"), gaps);
+    for key in output.binding().into_iter().flat_map(Map::keys) {
+        match key.as_str() {
+            "glob" | "outputEval" => {}
+            "loadContents" | "loadListing" => {
+                gaps.noted(format!("{field}.outputBinding.{key}"), "for expressions");
+            }
+            _ => gaps.unread_member(&format!("{field}.outputBinding"), key),
+        }
+    }
+}
+
 /// An output that the program leaves somewhere.
 fn collected(
     output: &ToolOutput,
@@ -137,17 +167,6 @@ fn collected(
     gaps: &mut Gaps,
 ) {
     let field = output.field();
-    for key in output.told.keys() {
-        match key.as_str() {
-            "id" | "type" | "outputBinding" | "doc" | "label" => {}
-            "secondaryFiles" => gaps.lost(format!("{field}.{key}"), "a file goes alone"),
-            "format" | "streamable" => gaps.noted(format!("{field}.{key}"), "not checked"),
-            other if other.contains(':') => {
-                gaps.noted(format!("{field}.{other}"), "for other tools");
-            }
-            other => gaps.lost(format!("{field}.{other}"), "not known here"),
-        }
-    }
     let Some(binding) = output.binding().filter(|binding| !binding.is_empty()) else {
         gaps.noted(field, format!("it stands in the output {OBJECT}, if the program writes that"));
         return;

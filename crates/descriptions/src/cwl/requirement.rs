@@ -45,9 +45,18 @@ fn one(
         true => gaps.lost(field.clone(), reason),
         false => gaps.noted(field.clone(), reason),
     };
+    let read: &[&str] = match class {
+        "EnvVarRequirement" => &["class", "envDef"],
+        "ToolTimeLimit" => &["class", "timelimit"],
+        _ => &[],
+    };
+    if !read.is_empty() {
+        gaps.unread(told, &field, read);
+    }
     match class {
         "EnvVarRequirement" => {
             for (name, variable) in named(told.get("envDef"), "envName", "envValue") {
+                gaps.unread(&variable, &format!("{field}.envDef.{name}"), &["envName", "envValue"]);
                 let value = variable.get("envValue").and_then(lexical);
                 match value.as_deref().and_then(reference::literal) {
                     Some(value) => drop(service.environment.insert(name, value)),

@@ -1,7 +1,10 @@
 use proptest::prelude::*;
 
+use serde_json::Value;
+
 use super::*;
 use crate::report::Imported;
+use crate::tests::{is_named, members, objects, remove, unheard};
 
 fn import_of(rest: &str) -> Imported {
     import(&format!("cwlVersion: v1.2\nclass: CommandLineTool\n{rest}"), "t").unwrap()
@@ -141,7 +144,67 @@ fn what_is_no_tool_is_told() {
     }
 }
 
+/// A tool with every member that means something here, at the place where it does.
+const WHOLE: &str = r#"{
+  "class": "CommandLineTool",
+  "id": "t", "label": "T", "doc": "about", "intent": ["x"], "s:author": "a", "baseCommand": ["p", "q"],
+  "arguments": [{"position": 8, "prefix": "-a", "separate": false, "valueFrom": "v", "shellQuote": false}, {"prefix": "-lone"}],
+  "successCodes": [0, 2], "temporaryFailCodes": [3], "permanentFailCodes": [4],
+  "stdin": "$(inputs.f.path)", "stdout": "out.txt", "stderr": "err.txt",
+  "requirements": {
+    "EnvVarRequirement": {"envDef": {"V": {"envValue": "1", "more": 1}}}, "ToolTimeLimit": {"timelimit": 5, "more": 1},
+    "InlineJavascriptRequirement": {}, "ResourceRequirement": {"coresMin": 2}
+  },
+  "hints": {"DockerRequirement": {"dockerPull": "i"}},
+  "inputs": {
+    "f": {"type": "File", "format": "edam:1", "secondaryFiles": [".b"], "streamable": true, "loadContents": true, "doc": "d", "label": "l"},
+    "x": {"type": "string", "default": "y", "inputBinding": {"position": 7, "prefix": "x=", "separate": false, "loadContents": true}},
+    "many": {"type": {"type": "array", "name": "n", "items": "int", "inputBinding": {"prefix": "-m", "position": 9, "separate": false}},
+             "inputBinding": {"position": 3}},
+    "list": {"type": {"type": "array", "items": {"type": "enum", "symbols": ["a", "b"], "label": "l", "inputBinding": {"prefix": "-i"}}},
+             "inputBinding": {"itemSeparator": ",", "position": 4}},
+    "one": {"type": ["null", {"type": "enum", "symbols": ["a"], "doc": "d", "inputBinding": {"prefix": "-o"}}],
+            "inputBinding": {"valueFrom": "a$(self)", "itemSeparator": ",", "shellQuote": true, "position": 5}},
+    "z": {"type": "File", "default": {"location": "a.py", "secondaryFiles": ["b"], "basename": "c"}, "inputBinding": {}}
+  },
+  "outputs": {
+    "o": {"type": "stdout", "format": "edam:1", "secondaryFiles": [".b"], "streamable": true, "doc": "d", "label": "l",
+          "outputBinding": {"outputEval": "$(1)"}},
+    "e": {"type": "File", "outputBinding": {"glob": "err.txt", "outputEval": "$(self)"}, "streamable": true},
+    "g": {"type": "File[]", "outputBinding": {"glob": "*.c", "loadContents": true, "loadListing": "no_listing"}, "format": "edam:2"},
+    "s": {"type": "string", "outputBinding": {"glob": "s.txt", "outputEval": "$(self[0].contents)"}}
+  }
+}"#;
+
+fn whole() -> Value {
+    serde_json::from_str(WHOLE).unwrap()
+}
+
+#[test]
+fn no_key_is_left_out_without_a_word() {
+    assert!(import(WHOLE, "").unwrap().service_file.is_some());
+    assert_eq!(unheard(&whole(), |text| import(text, "")), Vec::<String>::new());
+}
+
 proptest! {
+    #[test]
+    fn a_key_that_is_not_known_is_named_wherever_it_stands(
+        at in any::<prop::sample::Index>(), key in "[a-z]{9}", removed in any::<prop::sample::Index>(),
+    ) {
+        let mut tool = whole();
+        let members: Vec<String> = members(&tool).collect();
+        let removed: &String = removed.get(&members);
+        remove(&mut tool, removed);
+        // Names of inputs, outputs, requirements and variables are no keys.
+        let free = ["/inputs", "/outputs", "/requirements", "/hints", "/requirements/EnvVarRequirement/envDef"];
+        let objects: Vec<String> = objects(&tool).filter(|at| !free.contains(&at.as_str())).collect();
+        let object: &String = at.get(&objects);
+        tool.pointer_mut(object).unwrap()[&key] = 1.into();
+        let Ok(imported) = import(&tool.to_string(), "") else { return Ok(()) };
+        let at = format!("{object}/{key}");
+        prop_assert!(is_named(&imported.gaps, &at, &tool), "{}: {:?}", at, imported.gaps);
+    }
+
     #[test]
     fn any_tool_gives_a_file_without_mistakes_or_a_gap(
         of in prop::sample::select(vec!["int", "File", "boolean", "string?", "int[]", "File[]", "Directory", "Any"]),
@@ -152,7 +215,7 @@ proptest! {
         argument in "[$(){}a-z.]{0,12}|\\$\\(inputs\\.x(\\.path|\\.nameroot)?\\)",
         glob in "[*a.?{},/\\[]{0,6}|\\$\\(inputs\\.x\\)",
     ) {
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let quoted = |text: &str| Value::from(text).to_string();
         let imported = import_of(&format!(
             "baseCommand: p\narguments: [{}]\ninputs: {{x: {{type: '{of}', inputBinding: {binding}}}}}\n\
              outputs: {{o: {{type: File, outputBinding: {{glob: {}}}}}}}\n",

@@ -4,6 +4,7 @@ use fishplate_contract::DataType;
 use serde_json::{Map, Value};
 
 use super::document::local;
+use crate::report::Gaps;
 
 /// A type, as far as it can be said.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,6 +102,37 @@ fn schema_of(schema: &Map<String, Value>) -> CwlType {
         Some("record") => CwlType::Other("a record".to_owned()),
         Some(name) => named(name).0,
         None => CwlType::Other("it has no type".to_owned()),
+    }
+}
+
+/// Names what a type that can be said has beside it.
+pub(super) fn unread(value: Option<&Value>, field: &str, gaps: &mut Gaps) {
+    match value {
+        Some(Value::Array(union)) => {
+            let others = union.iter().filter(|of| of.is_object());
+            others.for_each(|of| unread(Some(of), field, gaps));
+        }
+        Some(Value::Object(schema)) => {
+            for key in schema.keys() {
+                match (key.as_str(), schema.get("type").and_then(Value::as_str)) {
+                    ("type", _) | ("symbols", Some("enum")) => {}
+                    ("items", Some("array")) => {
+                        unread(schema.get(key), &format!("{field}.items"), gaps);
+                    }
+                    // `command` reads it: of each item.
+                    ("inputBinding", Some("array")) => {}
+                    ("inputBinding" | "outputBinding", _) => {
+                        let reason = "a binding of the type; put it at the parameter itself";
+                        gaps.lost(format!("{field}.{key}"), reason);
+                    }
+                    ("name" | "label" | "doc", _) => {
+                        gaps.noted(format!("{field}.{key}"), "for people and other tools");
+                    }
+                    _ => gaps.unread_member(field, key),
+                }
+            }
+        }
+        _ => {}
     }
 }
 
