@@ -46,7 +46,7 @@ pub(super) trait Protocol: Debug {
     /// What stands before a payload.
     type Head: AsRef<[u8]> + Debug;
 
-    /// Frames are written as soon as there is a connection; else once its receiver has [spoken](Heard::confirmed).
+    /// Frames are written as soon as there is a connection; else once its receiver has [spoken](ReceiverStatus::confirmed).
     const SPEAKS_FIRST: bool;
 
     /// What stands before the payload of a frame.
