@@ -199,7 +199,7 @@ mpi4py: tools
 interop: binary python-package
 	$(PYTHON) interop/run.py --binary $(DEBUG_BINARY)
 
-# Schemathesis with ten thousand requests; `make interop` makes some three hundred.
+# Schemathesis with ten thousand requests or more (OGC_SEED=N: other ones); `make interop` makes three hundred.
 .PHONY: fuzz-ogc
 fuzz-ogc: binary python-package
 	OGC_REQUESTS=10000 INTEROP_TIMEOUT=3600 $(PYTHON) interop/run.py --binary $(DEBUG_BINARY) --only ogc

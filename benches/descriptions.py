@@ -203,7 +203,7 @@ def niwrap(binary, source, work):
                     expected = words_of_bosh(path, theirs)[1:]
                 except Exception as error:
                     calls[f"{kind}: bosh refuses"] += 1
-                    differ.append((str(path), kind, f"bosh: {error}"))
+                    differ.append((os.path.relpath(path, source), kind, f"bosh: {error}"))
                     continue
                 _, fault = server.call(f"s{number}", ours)
                 got = noted.read_bytes().split(b"\0")[:-1] if noted.exists() else None
@@ -211,7 +211,7 @@ def niwrap(binary, source, work):
                 same = got == expected
                 calls[f"{kind}: {'the same' if same else 'not run' if got is None else 'another'}"] += 1
                 if not same:
-                    differ.append((str(path), kind, f"{fault or ''} bosh {expected} ours {got}"))
+                    differ.append((os.path.relpath(path, source), kind, f"{fault or ''} bosh {expected} ours {got}"))
     return reports, calls, differ
 
 

@@ -371,8 +371,8 @@ TOOLKITS = [
     *(kind(name, {}, {}, extra=("call", "spawn", "missing-job"), descriptions=("arithmetic-test",))
       for name, kind in (("suds", Suds), ("pysimplesoap", PySimpleSoap))),
     Ogc("ogc", {}, {}, extra=("landing", "conformance", "processes", "descriptions", "execute", "document", "raw", "file",
-                              "reference", "array", "job", "jobs", "missing-process", "missing-job", "not-ready",
-                              "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
+                              "reference", "array", "job", "jobs", "pages", "refusals", "callbacks", "missing-process", "missing-job",
+                              "not-ready", "failed", "dismiss", "owslib", "owslib-job", "openapi-30", "openapi-31", "fuzz")),
     OgcEts("ogc-ets", JAVA, {}, extra=ETS_CHECKS, descriptions=(), is_default=False),
     Descriptions("descriptions", {}, {}, extra=DESCRIPTION_CHECKS,
                  descriptions=("arithmetic-test", "echo-file", "say", "gallery")),

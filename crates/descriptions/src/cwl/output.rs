@@ -147,7 +147,9 @@ fn odd_fields(output: &ToolOutput, gaps: &mut Gaps) {
         }
     }
     named_twice(&output.told, "outputs", gaps);
-    types::unread(output.told.get("type"), &format!("{field}.type"), gaps);
+    if !matches!(output.of, CwlType::Other(_)) {
+        types::unread(output.told.get("type"), &format!("{field}.type"), gaps);
+    }
     for key in output.binding().into_iter().flat_map(Map::keys) {
         match key.as_str() {
             "glob" | "outputEval" => {}

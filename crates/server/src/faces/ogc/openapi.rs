@@ -156,6 +156,7 @@ fn fixed_paths() -> Map<String, Value> {
     let dismissal = get("dismiss", "Ends a job, or forgets it", of_job, "statusInfo", &["404"]);
     let mut results =
         get("getResult", "The results of a job", of_job, "results", &["404", "410", "422"]);
+    results["responses"]["200"]["content"]["*/*"] = json!({ "schema": bytes() });
     results["responses"]["204"] =
         json!({ "description": "All results are at the addresses of the header Link" });
     let mut single = get(
