@@ -9,6 +9,7 @@ import sys
 import termios
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import nbclient
 import nbformat
@@ -46,16 +47,37 @@ def test_a_terminal_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_p
 
 
 def test_a_notebook_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    image = tmp_path / "dot.svg"
+    image.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     code = (
         "import fishplate\n"
         f"run = fishplate.Run('noted', {str(tmp_path / 'run')!r})\n"
-        f"run.service({tally.urls['tally']!r})(starts={starts.path!r}, tag='x', x=1)\n"
+        f"tally = run.service({tally.urls['tally']!r})\n"
+        "for n in range(2):\n"
+        f"    tally(starts={starts.path!r}, tag=str(n), x=1, pause=1.5)\n"
+        "    run.progress('residual', 10.0 ** -n)\n"
+        f"run.picture({str(image)!r}, 'a dot')\n"
         "run.close()\n"
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])  # type: ignore[no-untyped-call]
-    done = nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    (output,) = done.cells[0].outputs
-    assert output["data"]["text/plain"].startswith("noted: 1 step done | ")
+    seen: list[str] = []
+
+    class Client(nbclient.NotebookClient):
+        """What it is shown meanwhile is kept, too."""
+
+        def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+            if msg["msg_type"] == "update_display_data":
+                seen.append(msg["content"]["data"]["text/html"])
+            return super().process_message(msg, cell, cell_index)
+
+    done = Client(notebook, timeout=60, kernel_name="python3").execute()
+    drawn, picture = (output["data"] for output in done.cells[0].outputs)
+    assert drawn["text/plain"].startswith("noted: 2 steps done | residual 0.1 (2) | ")
+    # Who works was to be seen while it did.
+    assert any("noted: 0 steps done" in html and " until now</title>" in html for html in seen), seen
+    assert "until now" not in drawn["text/html"] and drawn["text/html"].count("<rect") >= 2
+    assert "<figcaption>residual (logarithmic)</figcaption>" in drawn["text/html"]
+    assert picture["text/plain"] == "a dot" and "data:image/svg+xml;base64," in picture["text/html"]
 
 
 def test_bytes_of_a_killed_process_are_told(tally: Hosted, tmp_path: Path) -> None:

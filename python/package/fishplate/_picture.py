@@ -8,23 +8,33 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from . import _report
 from ._progress import _in_notebook, counted, human
 
 if TYPE_CHECKING:
     from ._run import Run
 
 PERIOD = 0.2
-"""Seconds between two looks."""
+"""Seconds between two looks at a terminal."""
+
+PERIOD_IN_NOTEBOOK = 1.0
+"""Between two in a notebook."""
+
+SHARE = 0.05
+"""Of the time, at most, is spent drawing."""
 
 
 class Picture:
-    """A line that is drawn anew as long as the run goes on."""
+    """A line that is drawn anew as long as the run goes on; in a notebook with who works when, the measures of convergence as
+    curves, and the picture that came last."""
 
     def __init__(self, run: Run, wanted: bool | None) -> None:
         self._run = run
         self._begun = time.monotonic()
         self._closed = threading.Event()
         self._notebook: Any = None
+        self._image: Any = None
+        self._shown: tuple[str, str] | None = None
         self._thread: threading.Thread | None = None
         notebook = _in_notebook()
         if wanted is False or not (wanted or notebook or sys.stderr.isatty()):
@@ -32,7 +42,11 @@ class Picture:
         if notebook:
             from IPython.display import display
 
-            self._notebook = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            # Both now: what a thread displays for the first time belongs to no cell.
+            self._notebook, self._image = (
+                display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+                for _ in range(2)
+            )
         self._thread = threading.Thread(target=self._draw, name="picture", daemon=True)
         self._thread.start()
 
@@ -63,13 +77,22 @@ class Picture:
             self._show("\n")
 
     def _draw(self) -> None:
-        while not self._closed.wait(PERIOD):
+        pause = period = PERIOD if self._notebook is None else PERIOD_IN_NOTEBOOK
+        while not self._closed.wait(pause):
+            begun = time.monotonic()
             self._show("")
+            pause = max(period, (time.monotonic() - begun) / SHARE)
 
     def _show(self, end: str) -> None:
         line = self.line()
         if self._notebook is not None:
-            self._notebook.update({"text/plain": line}, raw=True)
+            contents = self._run._journal.contents
+            self._notebook.update({"text/plain": line, "text/html": _report.drawn(contents, line)}, raw=True)
+            last = contents.pictures[-1] if contents.pictures else None
+            if last is not None and last != self._shown:
+                self._shown, (caption, name) = last, last
+                html = _report.image(self._run.directory / name, caption)
+                self._image.update({"text/plain": caption or name, "text/html": html}, raw=True)
             return
         width = shutil.get_terminal_size().columns
         sys.stderr.write(f"\r\x1b[K{line[: width - 1]}{end}")

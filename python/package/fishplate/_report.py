@@ -36,17 +36,21 @@ WIDTH, LANE, LEFT = 1000, 26, 180
 CURVE = (460, 200)
 """Width and height of a curve of convergence, in pixels."""
 
-STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em; color: #1d232b }
-h1 { font-size: 1.5em; margin-bottom: 0 } h2 { font-size: 1.15em; margin: 2em 0 .5em }
+DRAWN = """
 p.what { color: #5a6572; margin-top: .2em }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { padding: .3em .6em; border-bottom: 1px solid #dde2e8; text-align: left; vertical-align: top }
-td.n, th.n { text-align: right } tr.sum td { font-weight: 600 }
 svg text { font: 12px system-ui, sans-serif; fill: #39424d }
 .wait { fill: #b9cbe4 } .work { fill: #2f6fb7 } .failed { fill: #c8452f } .axis { stroke: #c6ced7 }
 .curve { fill: none; stroke: #2f6fb7; stroke-width: 1.5 } .dot { fill: #2f6fb7 }
 figure { display: inline-block; margin: 0 1em 1em 0 } figure img { max-width: 100% }
+"""
+"""The style of what is drawn, here and in a notebook."""
+
+STYLE = DRAWN + """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em; color: #1d232b }
+h1 { font-size: 1.5em; margin-bottom: 0 } h2 { font-size: 1.15em; margin: 2em 0 .5em }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+th, td { padding: .3em .6em; border-bottom: 1px solid #dde2e8; text-align: left; vertical-align: top }
+td.n, th.n { text-align: right } tr.sum td { font-weight: 600 }
 pre { background: #f4f6f8; padding: .6em; overflow-x: auto; margin: .3em 0 }
 """
 
@@ -182,12 +186,23 @@ def page(directory: Path, contents: Contents) -> str:
     if contents.measures:
         parts += ["<h2>Convergence</h2>", _curves(contents)]
     if contents.pictures:
-        parts += ["<h2>Pictures</h2>", *(_image(directory / name, caption) for caption, name in contents.pictures)]
+        parts += ["<h2>Pictures</h2>", *(image(directory / name, caption) for caption, name in contents.pictures)]
     failed = [attempt for attempt in attempts if attempt.fault is not None]
     if failed:
         parts += ["<h2>What failed</h2>", *map(_failure, failed)]
     head = f"<meta charset='utf-8'><title>{escape(contents.name)}</title><style>{STYLE}</style>"
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(parts)}</body></html>\n"
+
+
+def drawn(contents: Contents, line: str) -> str:
+    """A run that goes on, for a notebook: what stands on a terminal's line, who works, and how it converges."""
+    attempts = [attempt for tried in list(contents.attempts.values()) for attempt in list(tried)]
+    parts = [f"<style>.fishplate-run {{ background: #fff; color: #1d232b; padding: .5em; {DRAWN} figure svg {{ width: 280px; height: auto }} }}</style><p>{escape(line)}</p>"]
+    if attempts:
+        # Of a run that was taken up again, what it does now.
+        begun = max(min(attempt.begun for attempt in attempts), contents.processes[-1]["begun"] if contents.processes else 0.0)
+        parts.append(_timeline([one for one in attempts if (one.ended or math.inf) >= begun], begun, time.time()))
+    return f"<div class='fishplate-run'>{''.join(parts)}{_curves(contents)}</div>"
 
 
 def _timeline(attempts: Sequence[Attempt], begun: float, ended: float) -> str:
@@ -206,14 +221,15 @@ def _timeline(attempts: Sequence[Attempt], begun: float, ended: float) -> str:
         name = call if [of for of, _ in lanes].count(call) == 1 else f"{call} at {server}"
         drawn.append(f"<text x='0' y='{y + 14}'>{escape(name)}<title>{escape(server)}</title></text>")
         for attempt in attempts:
-            if (attempt.call, urlsplit(attempt.url).netloc) != (call, server) or attempt.ended is None:
+            if (attempt.call, urlsplit(attempt.url).netloc) != (call, server) or (attempt.ended is None and not attempt.is_open):
                 continue
-            x, end = LEFT + (attempt.begun - begun) * scale, LEFT + (attempt.ended - begun) * scale
+            until = attempt.ended or ended
+            x, end = LEFT + max(attempt.begun - begun, 0.0) * scale, LEFT + (until - begun) * scale
             if end - last < 0.5 and attempt.fault is None:
                 continue  # Nobody could tell it from the one before.
             last = end
             kind = "failed" if attempt.fault is not None else "wait"
-            took = _seconds(attempt.ended - attempt.begun)
+            took = _seconds(until - attempt.begun) + ("" if attempt.ended else " until now")
             told = f"{attempt.place}: {_stored.shown(attempt.call, attempt.inputs)}, {took}"
             drawn.append(_bar(kind, x, y, end - x, f"<title>{escape(told)}</title>"))
             program = program_time(attempt)
@@ -275,7 +291,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int, sum
 
 def _curves(contents: Contents) -> str:
     series: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for measure in contents.measures.values():
+    for measure in list(contents.measures.values()):
         series[measure.branch, measure.name].append(measure.value)
     return "".join(_curve(f"{branch}/{name}" if branch else name, values) for (branch, name), values in series.items())
 
@@ -307,7 +323,7 @@ def _curve(name: str, values: Sequence[float]) -> str:
     return f"<figure><figcaption>{caption}</figcaption>{svg}</figure>"
 
 
-def _image(path: Path, caption: str) -> str:
+def image(path: Path, caption: str) -> str:
     kind = mimetypes.guess_type(path.name)[0] or "image/png"
     data = b64encode(path.read_bytes()).decode()
     text = escape(caption)

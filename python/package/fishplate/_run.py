@@ -81,7 +81,7 @@ class Run:
     - `retries`: how often a failed call is tried again.
     - `reuse`: calls that were made before, in whatever run, give what they gave, as long as their server has it.
     - `patience`: seconds for which a server that is away is waited for.
-    - `progress`: a line on the terminal or in the notebook that says how it goes on; `None`: if there is one.
+    - `progress`: how it goes on, on a line of the terminal, or drawn in the notebook; `None`: if there is one.
     """
 
     def __init__(
