@@ -187,7 +187,8 @@ fault_codes! {
     TransferFailed Receiver,
     /// The queue is full; retryAfter says when to try again.
     QueueFull Receiver,
-    /// The server is being stopped, and nothing was begun; retryAfter says when to try again.
+    /// The server is being stopped, or its host has no process left for a program; nothing was begun, and retryAfter
+    /// says when to try again.
     Unavailable Receiver,
     /// A quota is used up; the detail names it.
     QuotaExceeded Receiver,

@@ -14,6 +14,9 @@ use fishplate_programs::output_choices::OutputChoices;
 /// An end that is written down so much later was reached while nobody worked on the job.
 const LATE: Duration = Duration::from_secs(60);
 
+/// When to try again if the host had no process left for a program.
+const RETRY_UNAVAILABLE: Duration = Duration::from_secs(1);
+
 /// The end of a job. It is written once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
@@ -196,6 +199,7 @@ impl Completion {
         let mut fault = Fault::new(code, message.clone()).job(job);
         fault.parameter.clone_from(&self.parameter);
         fault.limit = self.limit();
+        fault.retry_after = (code == FaultCode::Unavailable).then_some(RETRY_UNAVAILABLE);
         if let Some(ending) = &self.ending {
             fault.exit_code = ending.exit_code;
             fault.signal.clone_from(&ending.signal);

@@ -86,6 +86,9 @@ pub enum StartError {
     /// The disk is full.
     #[error("{0}")]
     StorageFull(String),
+    /// The host has no process or descriptor left for it; when others have ended, it may.
+    #[error("{0}")]
+    Exhausted(String),
     /// Its arguments and its environment are longer than the system takes.
     #[error("{message}")]
     TooLong {

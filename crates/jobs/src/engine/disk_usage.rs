@@ -2,19 +2,12 @@
 //! is free.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId};
 use fishplate_formats::disk::FreeSpace;
 
 use super::{EngineInner, lock, storage_fault};
 use crate::store::Totals;
-
-/// How long a job rests whose start found no room; twice as long after each further one,
-const FIRST_REST: Duration = Duration::from_secs(1);
-
-/// but no longer than this.
-const LONGEST_REST: Duration = Duration::from_secs(30);
 
 /// What all jobs occupy.
 #[derive(Debug, Default)]
@@ -55,43 +48,6 @@ impl DiskUsage {
 
     fn count(&mut self, counted: u64) {
         *self = Self { counted, lost: self.lost, ..Self::default() };
-    }
-}
-
-/// Queued jobs whose start found no room, though as much as must be is free: what they bring along
-/// needs more.
-#[derive(Debug, Default)]
-pub(super) struct SpaceQueue(HashMap<JobId, SpaceWait>);
-
-#[derive(Debug)]
-struct SpaceWait {
-    why: String,
-    times: u32,
-    until: Instant,
-}
-
-impl SpaceQueue {
-    /// Has a job rest; tells for how long.
-    pub(super) fn rest(&mut self, job: JobId, why: String) -> Duration {
-        let times = self.0.get(&job).map_or(0, |rest| rest.times);
-        let pause = FIRST_REST.saturating_mul(1 << times.min(16)).min(LONGEST_REST);
-        let until = Instant::now() + pause;
-        self.0.insert(job, SpaceWait { why, times: times + 1, until });
-        pause
-    }
-
-    /// A job does not wait for room any more.
-    pub(super) fn forget(&mut self, job: JobId) {
-        self.0.remove(&job);
-    }
-
-    /// Those that are to be left where they are now.
-    pub(super) fn jobs(&self, now: Instant) -> Vec<JobId> {
-        self.0.iter().filter(|(_, rest)| rest.until > now).map(|(job, _)| *job).collect()
-    }
-
-    fn why(&self, job: JobId) -> Option<&str> {
-        self.0.get(&job).map(|rest| rest.why.as_str())
     }
 }
 
@@ -143,7 +99,7 @@ impl EngineInner {
     }
 
     /// Why a queued job waits though it may be its turn.
-    pub(super) fn waits_for_room(&self, job: JobId) -> Option<String> {
+    pub(super) fn shortage(&self, job: JobId) -> Option<String> {
         if let Some(free) = self.missing() {
             let reserve = self.settings.disk_reserve;
             return Some(format!(
@@ -151,32 +107,13 @@ impl EngineInner {
                  (disk_reserve)"
             ));
         }
-        let resting = lock(&self.resting);
-        resting.why(job).map(|why| format!("waits for room on the server's disk: {why}"))
+        lock(&self.resting).shortage(job).map(ToString::to_string)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_job_rests_longer_each_time_but_not_for_ever() {
-        let (mut resting, job) = (SpaceQueue::default(), JobId::from_bytes([1; 16]));
-        let mut rest = || {
-            let pause = resting.rest(job, "full".to_owned());
-            assert_eq!(resting.jobs(Instant::now()), [job]);
-            pause.as_secs()
-        };
-        let pauses: Vec<u64> = (0..7).map(|_| rest()).collect();
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
-        (0..40).for_each(|_| assert_eq!(rest(), 30));
-        assert_eq!(resting.jobs(Instant::now() + LONGEST_REST), []);
-        assert_eq!(resting.why(job), Some("full"), "it is told until it has started");
-        resting.forget(job);
-        assert_eq!(resting.why(job), None);
-        assert_eq!(resting.rest(job, String::new()), FIRST_REST);
-    }
 
     #[test]
     fn what_was_accepted_since_the_last_count_counts_until_the_next_or_until_it_is_gone() {

@@ -17,7 +17,7 @@ use super::reactor::{Effect, Event, JobEnd, LiveJob, Reactor};
 use super::submit::CompletedJob;
 use super::{Engine, EngineInner, judge, lock, record};
 use crate::completion::Completion;
-use crate::executor::{self, Handle};
+use crate::executor::{self, Handle, StartError};
 use crate::store::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, PendingJobs, StoreError, Transaction,
 };
@@ -229,7 +229,15 @@ impl Driver {
         match effect {
             Effect::Start(order) => beside(async move {
                 let answer = shared.executor.start(&order).await;
-                shared.tell(Event::Started(order.job, order.fence, answer));
+                let (job, fence) = (order.job, order.fence);
+                shared.tell(match answer {
+                    // Who waits can try again, and knows better for how long.
+                    Err(StartError::Exhausted(why)) if shared.is_ephemeral(job) => {
+                        let fault = Fault::new(FaultCode::Unavailable, why);
+                        Event::Refused(job, fence, Box::new(fault))
+                    }
+                    answer => Event::Started(job, fence, answer),
+                });
             }),
             Effect::Locate(order) => beside(async move {
                 let located = shared.executor.locate(&order).await;
@@ -244,9 +252,9 @@ impl Driver {
             Effect::Cancel(handle) => beside(async move {
                 shared.executor.cancel(&handle).await;
             }),
-            Effect::Unclaim(job, fence, full) => {
+            Effect::Unclaim(job, fence, shortage) => {
                 // Before it can be claimed again.
-                let rest = full.map(|why| lock(&shared.resting).rest(job, why));
+                let rest = shortage.map(|of| lock(&shared.resting).rest(job, of));
                 beside(async move { shared.unclaim(job, fence, rest).await });
             }
             Effect::Judge(order, end) => {

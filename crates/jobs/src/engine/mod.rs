@@ -25,6 +25,7 @@ mod plans;
 mod quotas;
 mod reactor;
 pub(crate) mod record;
+mod resting;
 mod reuse;
 mod sending;
 mod settings;

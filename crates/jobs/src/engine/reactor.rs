@@ -22,18 +22,29 @@ use self::fetching::JobStaging;
 use self::sending::JobDelivery;
 pub(super) use self::sending::OutgoingOutputs;
 use super::fetching::FetchedJob;
+use super::resting::Shortage;
 use crate::completion::{Completion, DeliveredOutput, TransferResult};
 use crate::executor::{Handle, Observation, ProgramExit, StartError, StartOrder, StartTrace};
 use crate::store::{Boot, Claim, FetchClaim};
 use fishplate_programs::plan::Plan;
 
-/// How often one process tries a job that certainly did not start; starts that found no room on the
-/// disk do not count.
+/// How often one process tries a job that certainly did not start; starts for which something was used
+/// up do not count.
 pub(super) const MOST_STARTS: u64 = 5;
 
+/// How often it tries one for which the host had nothing left: for a quarter of an hour, as such a job rests.
+pub(super) const MOST_STARTS_EXHAUSTED: u64 = 225;
+
 /// The fence from which on such a job is not tried again, whoever has tried it: one that rests for
-/// room comes to it in weeks.
+/// room on the disk comes to it in weeks.
 pub(super) const MOST_CLAIMS: u64 = 100_000;
+
+/// Starts of a job that certainly did not happen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tries {
+    not_started: u64,
+    exhausted: u64,
+}
 
 /// What happened.
 #[derive(Debug)]
@@ -42,6 +53,8 @@ pub(super) enum Event {
     Claimed(Claim, Arc<Plan>),
     /// A start came to an answer.
     Started(JobId, u64, Result<Handle, StartError>),
+    /// A start did not come about, and whoever waits for the job is told so.
+    Refused(JobId, u64, Box<Fault>),
     /// A forgotten start was looked up.
     Located(JobId, u64, StartTrace),
     /// A start was observed.
@@ -79,8 +92,8 @@ pub(super) enum Effect {
     Observe,
     /// Ask for its end.
     Cancel(Handle),
-    /// Put it back into the queue; if there was no room for it, it rests there. What was missing.
-    Unclaim(JobId, u64, Option<String>),
+    /// Put it back into the queue, where it rests if something is used up that it needs.
+    Unclaim(JobId, u64, Option<Shortage>),
     /// Judge its end.
     Judge(StartOrder, JobEnd),
     /// Bring one of its outputs somewhere.
@@ -122,7 +135,7 @@ pub(super) enum JobEnd {
     Ended(Box<ProgramExit>),
     /// There is no program's end to judge.
     Without(JobState, FaultCode, String),
-    /// The program can never start.
+    /// The program did not start, and is not to.
     Refused(Box<Fault>),
 }
 
@@ -152,7 +165,7 @@ pub(super) struct Reactor {
     active: HashMap<JobId, Active>,
     fetching: HashMap<JobId, JobStaging>,
     /// How many starts of a job that failed are to be tried again.
-    tries: HashMap<JobId, u64>,
+    tries: HashMap<JobId, Tries>,
 }
 
 impl Reactor {
@@ -167,6 +180,12 @@ impl Reactor {
         match event {
             Event::Claimed(claim, plan) => self.claimed(claim, plan),
             Event::Started(job, fence, answer) => self.started(job, fence, answer),
+            Event::Refused(job, fence, fault) => match self.under(job, fence) {
+                Some(active) if matches!(active.phase, Phase::Starting) => {
+                    active.close(JobEnd::Refused(fault))
+                }
+                _ => Vec::new(),
+            },
             Event::Located(job, fence, located) => self.located(job, fence, located),
             Event::Observed(job, fence, seen) => self.observed(job, fence, seen),
             Event::KillRequested(job) => self.kill_requested(job, now),
@@ -246,7 +265,7 @@ impl Reactor {
         fence: u64,
         answer: Result<Handle, StartError>,
     ) -> Vec<Effect> {
-        let tries = 1 + self.tries.get(&job).copied().unwrap_or(0);
+        let mut tries = self.tries.get(&job).copied().unwrap_or_default();
         let Some(active) = self.under(job, fence) else { return Vec::new() };
         if !matches!(active.phase, Phase::Starting) {
             return Vec::new();
@@ -258,15 +277,24 @@ impl Reactor {
                 effects
             }
             Err(StartError::NotStarted(_))
-                if tries < MOST_STARTS && fence < MOST_CLAIMS && !active.kill =>
+                if tries.not_started + 1 < MOST_STARTS && fence < MOST_CLAIMS && !active.kill =>
             {
                 active.phase = Phase::Closing;
+                tries.not_started += 1;
                 self.tries.insert(job, tries);
                 return vec![Effect::Unclaim(job, fence, None)];
             }
             Err(StartError::StorageFull(why)) if !active.kill => {
                 active.phase = Phase::Closing;
-                return vec![Effect::Unclaim(job, fence, Some(why))];
+                return vec![Effect::Unclaim(job, fence, Some(Shortage::Disk(why)))];
+            }
+            Err(StartError::Exhausted(why))
+                if tries.exhausted + 1 < MOST_STARTS_EXHAUSTED && !active.kill =>
+            {
+                active.phase = Phase::Closing;
+                tries.exhausted += 1;
+                self.tries.insert(job, tries);
+                return vec![Effect::Unclaim(job, fence, Some(Shortage::Host(why)))];
             }
             Err(StartError::TooLong { message, limit }) => {
                 let limit = Some(limit);
@@ -277,6 +305,7 @@ impl Reactor {
                 let (state, code) = match &error {
                     StartError::ProgramMissing(_) => (JobState::Failed, FaultCode::ProgramMissing),
                     StartError::StorageFull(_) => (JobState::Failed, FaultCode::StorageFull),
+                    StartError::Exhausted(_) => (JobState::Failed, FaultCode::Unavailable),
                     StartError::NotStarted(_) | StartError::TooLong { .. } => {
                         (JobState::Failed, FaultCode::Internal)
                     }

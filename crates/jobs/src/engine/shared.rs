@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::quotas::{self, QuotaSource};
 use super::submit::CompletedJob;
-use super::{Settings, disk_usage, driver, housekeeping, places, plans};
+use super::{Settings, disk_usage, driver, housekeeping, places, plans, resting};
 use crate::executor::Executor;
 use crate::process;
 use crate::stager::Stager;
@@ -42,7 +42,7 @@ pub(super) struct EngineInner {
     /// What jobs occupy.
     pub(super) occupied: Mutex<disk_usage::DiskUsage>,
     /// Queued jobs whose start found no room.
-    pub(super) resting: Mutex<disk_usage::SpaceQueue>,
+    pub(super) resting: Mutex<resting::RestingJobs>,
     /// Places for ranks.
     pub(super) places: Arc<Mutex<places::Places>>,
     /// Held while it is looked whether there are any.

@@ -361,13 +361,17 @@ impl EngineInner {
     /// counts too. Nothing is begun as long as the disk has no room.
     pub(super) fn claim_request(&self) -> impl FnOnce() -> ClaimRequest + Send + use<> {
         let has_room = self.missing().is_none();
+        let (resting, exhausted) = {
+            let (resting, now) = (lock(&self.resting), Instant::now());
+            (resting.jobs(now), resting.is_host_exhausted(now))
+        };
         let request = ClaimRequest {
             holder: self.holder.clone(),
             lease: self.settings.lease,
-            max_running: if has_room { self.settings.max_running } else { 0 },
+            max_running: if has_room && !exhausted { self.settings.max_running } else { 0 },
             quotas: self.quotas(),
             take_over: false,
-            resting: lock(&self.resting).jobs(Instant::now()),
+            resting,
             reserved: Vec::new(),
             first: Vec::new(),
         };

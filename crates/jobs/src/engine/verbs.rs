@@ -350,7 +350,7 @@ impl Engine {
 
     fn report(&self, record: &JobRecord) -> JobReport {
         let queued = record.state == JobState::Queued;
-        let waits_for = queued.then(|| self.shared.waits_for_room(record.id)).flatten();
+        let waits_for = queued.then(|| self.shared.shortage(record.id)).flatten();
         report(record, waits_for.as_deref())
     }
 

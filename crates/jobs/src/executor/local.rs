@@ -162,7 +162,12 @@ impl LocalExecutor {
         let mut taken = 0;
         loop {
             let not_started = |error: std::io::Error| {
-                StartError::NotStarted(format!("can't reach the supervisors: {error}"))
+                let why = format!("can't reach the supervisors: {error}");
+                if spawn::is_exhausted(&error) {
+                    StartError::Exhausted(why)
+                } else {
+                    StartError::NotStarted(why)
+                }
             };
             let mut link = self.shared.links.get().await.map_err(not_started)?;
             let start_message = RunnerRequest::Start(StartMessageRef {

@@ -15,7 +15,8 @@ use fishplate_programs::plan::{InputContent, Plan, StagedFile};
 #[error("can't {what}")]
 pub struct PrepareError {
     what: String,
-    source: io::Error,
+    /// What the system says.
+    pub source: io::Error,
 }
 
 impl PrepareError {

@@ -75,7 +75,7 @@ async fn settle(
     let mut order = order.clone();
     let handle = match started {
         Ok(handle) => Ok(handle),
-        Err(StartError::NotStarted(_)) => {
+        Err(StartError::NotStarted(_) | StartError::Exhausted(_)) => {
             assert_eq!(ran(&order), 0, "it was said not to have started");
             told.again += 1;
             order.fence += 1;

@@ -200,13 +200,15 @@ fn only_a_start_that_certainly_did_not_happen_is_tried_again_and_not_for_ever() 
         message: "too long".to_owned(),
         limit: LimitHit { name: "arguments_size".to_owned(), value: "1".to_owned() },
     };
-    let failures: [(StartError, u64, &str); 7] = [
+    let failures: [(StartError, u64, &str); 9] = [
         (StartError::NotStarted("busy".to_owned()), 1, "unclaim"),
         (StartError::NotStarted("busy".to_owned()), MOST_CLAIMS, "failed"),
         (StartError::Unproven("lost".to_owned()), 1, "unknown"),
         (StartError::ProgramMissing("ccx".to_owned()), 1, "failed"),
         (StartError::StorageFull("full".to_owned()), 1, "unclaim"),
         (StartError::StorageFull("full".to_owned()), MOST_CLAIMS, "unclaim"),
+        (StartError::Exhausted("no process".to_owned()), 1, "unclaim"),
+        (StartError::Exhausted("no process".to_owned()), MOST_CLAIMS, "unclaim"),
         (too_long, 1, "LimitExceeded"),
     ];
     for (error, fence, effect) in failures {
@@ -231,7 +233,14 @@ fn starts_without_room_do_not_count_as_tries_here_or_elsewhere() {
     for fence in 1..=MOST_STARTS {
         assert_eq!(start(&mut watched, fence, full()), ["unclaim"]);
     }
+    let exhausted = || StartError::Exhausted("no process".to_owned());
+    let mut poor = Watched::new();
+    for fence in 1..MOST_STARTS_EXHAUSTED {
+        assert_eq!(start(&mut poor, fence, exhausted()), ["unclaim"]);
+    }
     let busy = || StartError::NotStarted("busy".to_owned());
+    assert_eq!(start(&mut poor, MOST_STARTS_EXHAUSTED, busy()), ["unclaim"]);
+    assert_eq!(start(&mut poor, MOST_STARTS_EXHAUSTED + 1, exhausted()), ["failed"]);
     for mut watched in [watched, Watched::new()] {
         for tries in 1..MOST_STARTS {
             assert_eq!(start(&mut watched, MOST_STARTS + tries, busy()), ["unclaim"]);

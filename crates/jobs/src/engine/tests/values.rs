@@ -88,21 +88,49 @@ async fn the_quota_counts_what_waits_from_the_moment_it_is_accepted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_without_room_waits_says_so_and_starts_when_there_is() {
+    waits(StartError::StorageFull, "waits for room on the server's disk: nothing is left").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_the_host_has_no_process_for_waits_says_so_and_starts_when_it_has() {
+    waits(StartError::Exhausted, "waits until others have ended on the server: nothing is left")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_the_host_has_no_process_for_is_told_so_at_once() {
+    for fixture in Fixture::each(1) {
+        let engine = fixture.engine();
+        let mut call = engine.call(work(None, 0)).await.unwrap();
+        fixture.executor.refuse(call.id(), StartError::Exhausted("nothing is left".to_owned()));
+        let (_, run) = run(engine);
+        let ended = call.ended().await.unwrap();
+        let fault = ended.fault(call.id()).unwrap();
+        assert_eq!(fault.code, FaultCode::Unavailable);
+        assert!(
+            fault.retry_after.is_some() && fault.message.contains("nothing is left"),
+            "{fault:?}"
+        );
+        run.abort();
+    }
+}
+
+/// A job that this keeps from starting.
+async fn waits(refusal: fn(String) -> StartError, says: &str) {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
         let waiting = engine.submit(work(None, 0)).await.unwrap();
         let (job, owner) = (waiting.job, Principal::anonymous());
-        fixture.executor.refuse(job, StartError::StorageFull("no byte is free".to_owned()));
+        let refusal = || refusal("nothing is left".to_owned());
+        fixture.executor.refuse(job, refusal());
         let killed = engine.submit(work(None, 0)).await.unwrap().job;
         for _ in 0..100 {
-            fixture.executor.refuse(killed, StartError::StorageFull("no byte is free".to_owned()));
+            fixture.executor.refuse(killed, refusal());
         }
         let (engine, run) = run(engine);
         let rests = async |job| {
             let report = engine.status(&owner, "s", job).await.unwrap();
-            let told = report.message.contains("waits for room")
-                && report.message.contains("no byte is free");
-            report.state == JobState::Queued && told
+            report.state == JobState::Queued && report.message.contains(says)
         };
         until("it waits and says why", async || rests(job).await || state(&engine, job).is_final())
             .await;

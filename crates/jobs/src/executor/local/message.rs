@@ -79,6 +79,7 @@ pub(super) enum RunnerReply {
 pub(super) enum StartRefusal {
     ProgramMissing(String),
     StorageFull(String),
+    Exhausted(String),
     /// With the limit's value.
     TooLong(String, String),
     NotStarted(String),
@@ -90,6 +91,7 @@ impl StartRefusal {
         match self {
             Self::ProgramMissing(text)
             | Self::StorageFull(text)
+            | Self::Exhausted(text)
             | Self::TooLong(text, _)
             | Self::NotStarted(text) => text,
         }
@@ -101,6 +103,7 @@ impl From<StartRefusal> for StartError {
         match refusal {
             StartRefusal::ProgramMissing(text) => Self::ProgramMissing(text),
             StartRefusal::StorageFull(text) => Self::StorageFull(text),
+            StartRefusal::Exhausted(text) => Self::Exhausted(text),
             StartRefusal::TooLong(message, value) => {
                 let limit = LimitHit { name: ARGUMENTS_SIZE.to_owned(), value };
                 Self::TooLong { message, limit }

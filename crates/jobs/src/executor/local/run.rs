@@ -2,7 +2,6 @@
 //! what that leaves is collected. A runner does that for one order after the other and notes it in
 //! its journal; [`run_plan`] does it once, for a batch system's job.
 
-use std::error::Error as _;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -106,17 +105,8 @@ impl Run<'_> {
 }
 
 fn prepare(plan: &Plan, directory: &Path) -> Result<(), StartRefusal> {
-    workspace::prepare(plan, directory).map_err(|error| {
-        let message = match error.source() {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
-        };
-        if error.is_storage_full() {
-            StartRefusal::StorageFull(message)
-        } else {
-            StartRefusal::NotStarted(message)
-        }
-    })
+    workspace::prepare(plan, directory)
+        .map_err(|error| refusal_of(&error.source, format!("{error}: {}", error.source)))
 }
 
 /// Files of the workspace that others hold too.

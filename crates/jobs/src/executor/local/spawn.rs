@@ -313,9 +313,17 @@ fn choose(allowed: &CpuSet, cores: usize, runner: usize) -> Option<CpuSet> {
 pub(super) fn refusal_of(error: &io::Error, message: String) -> StartRefusal {
     if fishplate_formats::disk::is_full(error) {
         StartRefusal::StorageFull(message)
+    } else if is_exhausted(error) {
+        StartRefusal::Exhausted(message)
     } else {
         StartRefusal::NotStarted(message)
     }
+}
+
+/// Whether the host, or a limit on it, has no process or descriptor left. Want of memory is not told from a limit on the
+/// program's own (RLIMIT_AS), under which it never starts.
+pub(super) fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE))
 }
 
 /// Why a program did not start, as its owner can mend it.
@@ -401,7 +409,13 @@ mod tests {
         says(&script, libc::ENOEXEC, "#!");
         let full = explain(&script, &io::Error::from_raw_os_error(libc::ENOSPC));
         assert!(matches!(full, StartRefusal::StorageFull(_)));
-        let busy = explain(&script, &io::Error::from_raw_os_error(libc::EAGAIN));
-        assert!(matches!(busy, StartRefusal::NotStarted(_)));
+        for errno in [libc::EAGAIN, libc::EMFILE, libc::ENFILE] {
+            let exhausted = explain(&script, &io::Error::from_raw_os_error(errno));
+            assert!(matches!(exhausted, StartRefusal::Exhausted(_)), "{exhausted:?}");
+        }
+        for errno in [libc::ENOMEM, libc::EIO] {
+            let other = explain(&script, &io::Error::from_raw_os_error(errno));
+            assert!(matches!(other, StartRefusal::NotStarted(_)), "{other:?}");
+        }
     }
 }
