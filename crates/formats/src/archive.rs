@@ -86,7 +86,7 @@ pub enum ArchiveError {
     #[error("the disk is full")]
     Full,
     /// Reading or writing here failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct PlannedExpect {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A word in braces.
-    #[error("{field}: {source}")]
+    #[error("{field}")]
     Word {
         /// Where it stands.
         field: String,
@@ -89,7 +89,7 @@ pub enum PlanError {
         source: io::Error,
     },
     /// Words of a template.
-    #[error("operation {operation}: {source}")]
+    #[error("operation {operation}")]
     Template {
         /// Its name.
         operation: String,
@@ -106,7 +106,7 @@ pub enum PlanError {
         operation: String,
     },
     /// The request of an operation that a WSDL describes.
-    #[error("operation {operation}: {source}")]
+    #[error("operation {operation}")]
     Wsdl {
         /// Its name.
         operation: String,

@@ -39,13 +39,13 @@ const CHUNK: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum WsdlRequestError {
     /// The description, the operation or its arguments.
-    #[error("{0}")]
+    #[error(transparent)]
     Client(#[from] fishplate_client::Error),
     /// An argument that can't be read.
-    #[error("{0}")]
+    #[error(transparent)]
     Word(#[from] WordError),
     /// A word in braces.
-    #[error("the argument {name}: {source}")]
+    #[error("the argument {name}")]
     Template {
         /// Of which parameter.
         name: String,

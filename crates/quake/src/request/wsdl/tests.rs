@@ -181,8 +181,11 @@ async fn what_can_t_be_made_is_told() {
         ("xml", &["x"], "NAME=VALUE"),
         ("dime", &["x={request}"], "choose the packaging mtom"),
     ] {
-        let error = make(ARITHMETIC, packaging, words).await.err().expect(told).to_string();
-        assert!(error.contains(told), "{error}");
+        let error = make(ARITHMETIC, packaging, words).await.err().expect(told);
+        let said = crate::agent::in_words(&error);
+        assert!(said.contains(told), "{said}");
+        let parts: Vec<&str> = said.split(": ").collect();
+        assert!(parts.windows(2).all(|of| of[0] != of[1]), "told twice: {said}");
     }
     let error = make(ARITHMETIC, "xml", &["x=1", "x=2"]).await.err().expect("it stands twice");
     assert!(matches!(error, WsdlRequestError::Client(_)), "{error}");
