@@ -95,6 +95,9 @@ pub struct Figures {
     pub memory_peak: u64,
     /// Whether something is used up, by process and resource.
     pub ageing: Vec<ResourceAgeing>,
+    /// Whether that was not to be judged (`[verdict] ageing = false`).
+    #[serde(default)]
+    pub ageing_ignored: bool,
     /// The host's memory that was available at the end, in bytes.
     pub memory_available: Option<u64>,
     /// Processor time of the system a request that ended, in microseconds.
@@ -271,7 +274,12 @@ impl Figures {
             memory_peak: usage.memory_peak,
             memory_available: usage.memory_available,
             processor_per_request: rate(usage.processor, ended as f64),
-            ageing: usage.ageing(experiment.verdict, failed_at),
+            ageing: if experiment.verdict.ageing {
+                usage.ageing(experiment.verdict, failed_at)
+            } else {
+                Vec::new()
+            },
+            ageing_ignored: !experiment.verdict.ageing,
             generator: Generator {
                 agents: all.agents.len(),
                 lag_median: middle(seconds.iter().map(|second| second.lag)),

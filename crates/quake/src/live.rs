@@ -63,7 +63,7 @@ impl Live {
         keep(&mut self.bad, (load.outcomes.total() - load.outcomes.right) as f64);
         let p99 = Quantiles::of(&load.latency).map_or(f64::NAN, |of| of.p99 as f64);
         keep(&mut self.latency, p99);
-        let memory = system.map(|of| of.processes.values().map(|of| of.memory).sum::<u64>());
+        let memory = system.map(|of| of.processes.values().map(|of| of.all.memory).sum::<u64>());
         keep(&mut self.memory, memory.map_or(f64::NAN, |of| of as f64));
         self.lag = load.lag;
         self.generator = load.processor as f64 / 1e6;
@@ -147,7 +147,7 @@ fn sparkline(values: &VecDeque<f64>, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Outcomes, ProcessSample};
+    use crate::record::{Outcomes, ProcessSample, Resources};
 
     fn live(rights: &[u64]) -> Live {
         let mut live = Live::new("heap=64m, 1 of 3");
@@ -155,7 +155,11 @@ mod tests {
             let mut load = MergedSecond::new(u32::try_from(second).expect("few"));
             load.outcomes = Outcomes { right: *right, error: 1, ..Outcomes::default() };
             load.latency.record_n(1500, *right).expect("it grows");
-            let sample = ProcessSample { pid: 1, memory: 64 << 20, ..ProcessSample::default() };
+            let sample = ProcessSample {
+                pid: 1,
+                all: Resources { memory: 64 << 20, ..Resources::default() },
+                ..ProcessSample::default()
+            };
             let processes = [("server".to_owned(), sample)].into();
             let system = SystemSecond { processes, ..SystemSecond::default() };
             live.observe(&load, (second > 0).then_some(&system));

@@ -26,6 +26,8 @@ mod merged;
 mod plausibility;
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
+use std::time::Duration;
 
 pub use directory::{CellDirectory, CellWriter, Lines, RecordError, RunDirectory};
 pub use merged::{MergedSecond, Quantiles, corrected};
@@ -243,6 +245,23 @@ pub struct SystemSecond {
 pub struct ProcessSample {
     /// Of the process itself; another one after a restart.
     pub pid: u32,
+    /// What all of them use.
+    #[serde(flatten)]
+    pub all: Resources,
+    /// Of the process itself and of those children that have lived for [`LASTING`]: what a program leaves that ran for one
+    /// call is none of its server's, and those that happen to run in a second hide what the server keeps.
+    #[serde(default)]
+    pub lasting: Option<Resources>,
+    /// Processor time in this second, in microseconds.
+    pub processor: u64,
+}
+
+/// From which age on a child counts as one that stays.
+pub const LASTING: Duration = Duration::from_secs(5);
+
+/// What processes use.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Resources {
     /// Anonymous memory, in bytes: what is resident, less what is of files or shared, which would count twice for
     /// children.
     pub memory: u64,
@@ -250,8 +269,16 @@ pub struct ProcessSample {
     pub threads: u64,
     /// Open descriptors.
     pub descriptors: u64,
-    /// Processor time in this second, in microseconds.
-    pub processor: u64,
+}
+
+impl Sum for Resources {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, of| Self {
+            memory: sum.memory + of.memory,
+            threads: sum.threads + of.threads,
+            descriptors: sum.descriptors + of.descriptors,
+        })
+    }
 }
 
 /// What a process and its children could still have before one of them reaches a limit of its own, and which; none if there

@@ -22,6 +22,8 @@ use crate::words;
 pub enum VerdictKind {
     /// It served, and used nothing up.
     Flat,
+    /// It served; whether it uses anything up was not to be judged.
+    Served,
     /// Too little was seen.
     Undecided,
     /// It is not complete.
@@ -37,6 +39,7 @@ impl VerdictKind {
     pub fn word(self) -> String {
         match self {
             Self::Flat => "flat".to_owned(),
+            Self::Served => "no failure".to_owned(),
             Self::Undecided => "undecided".to_owned(),
             Self::Incomplete => "incomplete".to_owned(),
             Self::Ageing => "AGEING".to_owned(),
@@ -53,9 +56,10 @@ impl VerdictKind {
     fn badness(self) -> u8 {
         match self {
             Self::Flat => 0,
-            Self::Undecided => 1,
-            Self::Incomplete => 2,
-            Self::Ageing => 3,
+            Self::Served => 1,
+            Self::Undecided => 2,
+            Self::Incomplete => 3,
+            Self::Ageing => 4,
             Self::Failed(class) => u8::MAX - class as u8,
         }
     }
@@ -151,6 +155,9 @@ fn judged(figures: &Figures, rising: &[String]) -> (VerdictKind, u64, String) {
     if let Some(by) = still_down(figures) {
         let cause = format!("it had not recovered from what {by} did when the run ended");
         return (VerdictKind::Undecided, right, cause);
+    }
+    if figures.ageing_ignored {
+        return (VerdictKind::Served, right, String::new());
     }
     if !rising.is_empty() {
         return (VerdictKind::Ageing, right, rising.join("; "));
@@ -300,6 +307,7 @@ fn sentence(figures: &Figures, kind: VerdictKind, requests: u64, cause: &str) ->
         VerdictKind::Ageing => format!("It served {count} requests and ages: {cause}"),
         VerdictKind::Undecided => format!("Undecided after {count} right answers: {cause}"),
         VerdictKind::Incomplete => format!("Incomplete after {count} right answers: {cause}"),
+        VerdictKind::Served => format!("No failure over {count} requests"),
         VerdictKind::Flat if cause.is_empty() => format!("Flat over {count} requests"),
         VerdictKind::Flat => format!("Flat over {count} requests, though {cause}"),
     };
@@ -379,7 +387,7 @@ fn system(repetitions: &[(Figures, Verdict)]) -> SystemVerdict {
     };
     let over = match verdict.kind {
         kind if is_from_the_start(kind, most.copied().unwrap_or(0)) => "from the start".to_owned(),
-        VerdictKind::Flat | VerdictKind::Ageing => format!("over {requests}"),
+        VerdictKind::Flat | VerdictKind::Served | VerdictKind::Ageing => format!("over {requests}"),
         _ => format!("after {requests}"),
     };
     let mut line = format!("{}: {} {over}", figures.system, verdict.kind.word());

@@ -285,7 +285,7 @@ impl Watchdog {
             let percent = 100.0 * part.unwrap_or(0.0);
             return Some(format!("goodput fell to {percent:.1} % of the baseline"));
         }
-        let memory = system.processes.get(SERVER)?.memory;
+        let memory = system.processes.get(SERVER)?.all.memory;
         let above = self.memory_above.filter(|above| memory > *above)?;
         let (memory, above) = (units::rounded(memory), units::rounded(above));
         Some(format!("its memory is {memory}, more than {above}"))

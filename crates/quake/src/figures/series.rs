@@ -147,9 +147,9 @@ pub struct ProcessPoint {
 impl From<&SystemSecond> for SystemPoint {
     fn from(of: &SystemSecond) -> Self {
         let process = |sample: &ProcessSample| ProcessPoint {
-            memory: (sample.memory, sample.memory),
-            descriptors: sample.descriptors,
-            threads: sample.threads,
+            memory: (sample.all.memory, sample.all.memory),
+            descriptors: sample.all.descriptors,
+            threads: sample.all.threads,
             processor: sample.processor,
         };
         Self {

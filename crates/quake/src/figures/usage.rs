@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Brief;
-use crate::record::{Headroom, ProcessSample, SystemSecond};
+use crate::record::{Headroom, ProcessSample, Resources, SystemSecond};
 use crate::statistics::ageing::{Ageing, Criteria, Sample};
 
 /// The kernel counts resident pages by processor, and adds them up 64 at a time (`SPLIT_RSS_COUNTING`,
@@ -30,7 +30,7 @@ pub struct ResourceAgeing {
 }
 
 /// How much a process uses.
-type Amount = fn(&ProcessSample) -> u64;
+type Amount = fn(&Resources) -> u64;
 
 /// A life of a process: until it was started again.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Usage {
     }
 
     pub(super) fn add(&mut self, second: &SystemSecond) {
-        let memory = second.processes.values().map(|sample| sample.memory).sum();
+        let memory = second.processes.values().map(|sample| sample.all.memory).sum();
         self.memory_peak = self.memory_peak.max(memory);
         self.memory_available = Some(second.memory_available);
         self.headroom.extend(second.headroom.clone());
@@ -77,7 +77,7 @@ impl Usage {
         let requests = self.requests.get(at).or(self.requests.last()).copied().unwrap_or(0);
         for (name, sample) in &second.processes {
             self.processor += sample.processor;
-            if sample.memory == 0 {
+            if sample.all.memory == 0 {
                 continue; // It is gone.
             }
             let lives = self.lives.entry(name.clone()).or_default();
@@ -118,7 +118,7 @@ impl Usage {
                 let sample = |(second, requests, sample): &(f64, f64, ProcessSample)| Sample {
                     second: *second,
                     requests: *requests,
-                    value: of(sample) as f64,
+                    value: of(&sample.lasting.unwrap_or(sample.all)) as f64,
                 };
                 let before = |at: &Sample| until.is_none_or(|until| at.second < until);
                 let samples: Vec<Sample> =

@@ -131,7 +131,7 @@ fn trend(figures: &Figures, process: &str) -> Option<Line> {
     let middle = f64::midpoint(ageing.since, ageing.until);
     let at = |second: f64| (second, Some((ageing.level + slope * (second - middle)).max(0.0)));
     Some(Line {
-        name: format!("{process}, Sen's slope"),
+        name: format!("{process}, Sen's slope (of what stays)"),
         class: "trend".to_owned(),
         points: vec![at(ageing.since), at(ageing.until)],
     })

@@ -52,7 +52,7 @@ pub(super) fn page(run: &RunReport) -> String {
 fn class_of(is_bad: bool, word: &str) -> &'static str {
     match word {
         _ if is_bad => "bad",
-        "flat" => "good",
+        "flat" | "no failure" => "good",
         _ => "unsure",
     }
 }

@@ -9,8 +9,9 @@ use super::{CellResult, PAGE, RESULTS, Results, write};
 use crate::experiment::FaultAction;
 use crate::record::{
     AuditOutcome, Cell, CellOutcome, Event, Failure, FailureClass, Happening, Headroom, LoadSecond,
-    Outcomes, ProcessSample, RunDirectory, SystemSecond, histogram,
+    Outcomes, ProcessSample, Resources, RunDirectory, SystemSecond, histogram,
 };
+use crate::words;
 
 const EXPERIMENT: &str = r#"
 name = "axis <1.x>"
@@ -148,11 +149,19 @@ fn system(of: Behaviour, second: u32) -> SystemSecond {
     let lived = second.min(of.zombie_from.unwrap_or(u32::MAX));
     let saw = of.saw * (f64::from(second % 17) / 17.0 + 0.1 * jitter(second, 5));
     let memory = 100e6 * (1.0 + saw) + of.leak * of.rate * f64::from(lived);
-    let sample = ProcessSample {
-        pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
+    let stays = Resources {
         memory: whole(memory),
         threads: 30,
         descriptors: 60 + u64::from(second % 3) + of.descriptors * u64::from(lived),
+    };
+    let sample = ProcessSample {
+        pid: if of.killed_at.is_some_and(|at| second >= at + 2) { 43 } else { 42 },
+        // A program for each call: some of them run when the sample is taken.
+        all: [stays, Resources { memory: 80 << 20, threads: 9, descriptors: 90 }]
+            .into_iter()
+            .take(1 + usize::from(second % 3 == 1))
+            .sum(),
+        lasting: Some(stays),
         processor: 450_000,
     };
     SystemSecond {
@@ -363,6 +372,24 @@ fn what_was_killed_is_not_blamed_and_its_recovery_is_told() {
     faulty.outcomes = Outcomes { error: 50, ..Outcomes::default() };
     assert_eq!(crate::verdict::Verdict::of(&faulty).kind.word(), "ERROR");
     assert!(verdict.cause.contains("not recovered from what kill of server did"), "{verdict:?}");
+}
+
+#[test]
+fn ageing_that_is_not_to_be_judged_makes_no_verdict() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let leaks = Behaviour { leak: 65_536.0, ..WELL };
+    let mut figures =
+        matrix(directory.path(), &[("1.4", "session", leaks)]).cells.remove(0).figures;
+    assert_eq!(crate::verdict::Verdict::of(&figures).kind.word(), "AGEING");
+    (figures.ageing_ignored, figures.ageing) = (true, Vec::new());
+    let verdict = crate::verdict::Verdict::of(&figures);
+    assert_eq!((verdict.kind.word().as_str(), verdict.cause.as_str()), ("no failure", ""));
+    assert_eq!(
+        verdict.sentence,
+        format!("No failure over {} requests.", words::count(verdict.requests))
+    );
+    figures.outcomes.wrong = 1;
+    assert_eq!(crate::verdict::Verdict::of(&figures).kind.word(), "WRONG");
 }
 
 #[test]

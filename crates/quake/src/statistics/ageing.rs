@@ -26,6 +26,9 @@ const ESTIMATED: f64 = 9.0;
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Criteria {
+    /// Whether ageing is judged at all. Where a configuration lives for half a minute, or is restarted as often, nobody can tell
+    /// a leak from memory that comes to its level.
+    pub ageing: bool,
     /// Growth over the whole run by less than this part of what is used is no leak, even if it is sure.
     pub negligible: f64,
     /// Growth over the whole run by fewer descriptors or threads is none: they come and go by ones.
@@ -36,7 +39,7 @@ pub struct Criteria {
 
 impl Default for Criteria {
     fn default() -> Self {
-        Self { negligible: 0.01, negligible_count: 5.0, flat_within: 0.05 }
+        Self { ageing: true, negligible: 0.01, negligible_count: 5.0, flat_within: 0.05 }
     }
 }
 

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
 use crate::record::Headroom;
@@ -25,6 +27,8 @@ pub(crate) struct Stat {
     /// Of the children that it has reaped.
     reaped: u64,
     pub(crate) threads: u64,
+    /// When it began, in clock ticks since the boot.
+    begin: u64,
 }
 
 impl Stat {
@@ -38,10 +42,20 @@ impl Stat {
         micros(self.own + self.reaped)
     }
 
+    /// When it began, since the boot.
+    pub(crate) fn started(&self) -> Duration {
+        Duration::from_micros(micros(self.begin))
+    }
+
     /// Processor time in microseconds of the children that it has reaped.
     pub(crate) fn processor_of_reaped(&self) -> u64 {
         micros(self.reaped)
     }
+}
+
+/// How long ago the host was booted, as [`Stat::started`] counts.
+pub(crate) fn since_boot() -> Duration {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
 }
 
 fn micros(ticks: u64) -> u64 {
@@ -83,6 +97,7 @@ fn parse_stat(pid: i32, text: &[u8]) -> Option<Stat> {
         own: number(14)? + number(15)?,
         reaped: number(16)? + number(17)?,
         threads: number(20)?,
+        begin: number(22)?,
     })
 }
 
@@ -252,7 +267,7 @@ mod tests {
         let text = b"12 (a) S 7 (b) 3) R 34 12 12 0 -1 4194560 1 2 3 4 50 7 200 100 20 0 9 0 815 1234 321 1844";
         let stat = parse_stat(12, text).expect("it is one");
         assert_eq!((stat.parent, stat.group, stat.threads), (34, 12, 9));
-        assert_eq!((stat.own, stat.reaped), (57, 300));
+        assert_eq!((stat.own, stat.reaped, stat.begin), (57, 300, 815));
         for cut in 0..text.len() - 5 {
             let _ = parse_stat(12, &text[..cut]);
         }
@@ -308,6 +323,8 @@ mod tests {
     fn this_host_and_this_process_are_read() {
         let own = stat(std::process::id().cast_signed()).expect("this process");
         assert!(own.threads > 0 && !own.has_ended());
+        let lived = since_boot() - own.started();
+        assert!(lived < Duration::from_secs(3600), "this test takes no hour: {lived:?}");
         assert!(descriptors(own.pid).expect("they are open") >= 3);
         assert!(anonymous(own.pid).expect("one's own can be read") > 0);
         let (left, by) = headroom(own.pid).descriptors.expect("it has a limit");

@@ -8,7 +8,7 @@ use fishplate_formats::disk::FreeSpace;
 use super::proc;
 use super::process::SeenProcess;
 use crate::probe::Probe;
-use crate::record::{Headroom, ProcessSample, SystemSecond};
+use crate::record::{Headroom, LASTING, ProcessSample, Resources, SystemSecond};
 
 /// Every so many seconds connections are counted, for which the kernel walks its table of all connections, and it is read what
 /// limits leave.
@@ -87,15 +87,25 @@ impl Sampler {
         let before = self.used.insert(name.to_owned(), used).unwrap_or(0);
         let pid = seen.pid()?;
         let main = pid.cast_signed();
-        if !tree.iter().any(|stat| stat.pid == main && !stat.has_ended()) {
-            return None;
-        }
+        let itself = tree.iter().find(|stat| stat.pid == main && !stat.has_ended())?;
         seen.is_alive();
+        let now = proc::since_boot();
+        let lived = |stat: &proc::Stat| now.saturating_sub(stat.started());
+        // What it started with it counts from the beginning.
+        let stays = LASTING.min(lived(itself) / 2);
+        let used_by = |stat: &proc::Stat| Resources {
+            memory: proc::anonymous(stat.pid).unwrap_or(0),
+            threads: stat.threads,
+            descriptors: proc::descriptors(stat.pid).unwrap_or(0),
+        };
+        let resources: Vec<(&proc::Stat, Resources)> =
+            tree.iter().map(|stat| (stat, used_by(stat))).collect();
         Some(ProcessSample {
             pid,
-            memory: tree.iter().filter_map(|stat| proc::anonymous(stat.pid)).sum(),
-            threads: tree.iter().map(|stat| stat.threads).sum(),
-            descriptors: tree.iter().filter_map(|stat| proc::descriptors(stat.pid)).sum(),
+            all: resources.iter().map(|(_, of)| *of).sum(),
+            lasting: Some(
+                resources.iter().filter(|(stat, _)| lived(stat) >= stays).map(|(_, of)| *of).sum(),
+            ),
             processor: used.saturating_sub(before),
         })
     }

@@ -177,7 +177,7 @@ fn add_processor(cause: &mut String, busy: Option<f64>, thrashes: bool) {
 }
 
 fn add_memory(cause: &mut String, history: &History) {
-    let now = history.last().and_then(|last| last.server).map(|server| server.memory);
+    let now = history.last().and_then(|last| last.server).map(|server| server.all.memory);
     if let (Some(now), Some(first)) = (now, history.memory_at_first) {
         let (now, first) = (units::rounded(now), units::rounded(first));
         *cause += &format!("; memory {now}, {first} at the beginning");

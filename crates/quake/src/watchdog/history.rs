@@ -115,7 +115,7 @@ impl History {
         if part > 0.0 && (second.begun > 0 || second.outcomes.right > 0) {
             self.baseline.add(second.outcomes.right as f64 / part);
         }
-        let memory = second.server.map(|server| server.memory);
+        let memory = second.server.map(|server| server.all.memory);
         self.memory_at_first = self.memory_at_first.or(memory);
         self.seconds.push_back(second);
         if self.seconds.len() > LONGEST_WINDOW {

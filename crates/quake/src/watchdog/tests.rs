@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::experiment::{Arrivals, FaultAction};
 use crate::probe::NOBODY_LISTENS;
-use crate::record::{Outcomes, ProcessSample};
+use crate::record::{Outcomes, ProcessSample, Resources};
 
 /// A server and its clients: 8 in a closed loop, 500 right answers a second.
 struct Simulation {
@@ -125,8 +125,12 @@ impl Simulation {
                 reason = "a few cores"
             )]
             let processor = (seen.cores * 1e6) as u64;
-            let sample =
-                ProcessSample { pid: 1, memory: seen.memory, processor, ..Default::default() };
+            let sample = ProcessSample {
+                pid: 1,
+                all: Resources { memory: seen.memory, ..Default::default() },
+                processor,
+                ..Default::default()
+            };
             let system = SystemSecond {
                 second: self.second,
                 processes: [(SERVER.to_owned(), sample)].into(),

@@ -196,7 +196,7 @@ async fn a_healthy_server_has_no_failure_and_one_that_works_on_has_its_class() {
     let mut manager = Manager::start("0").await;
     manager.seconds(5).await;
     assert_eq!(manager.failures(), []);
-    let first = manager.system.processes[SERVER];
+    let first = manager.system.processes[SERVER].all;
     assert!(first.memory > 1 << 20 && first.threads >= 1 && first.descriptors >= 4, "{first:?}");
     assert!(manager.system.connections >= 4, "{:?}", manager.system);
     assert!(matches!(manager.system.probe, Some(Ok(_))), "{:?}", manager.system);
@@ -211,7 +211,7 @@ async fn a_healthy_server_has_no_failure_and_one_that_works_on_has_its_class() {
     // It leaks, and that is seen.
     manager.bed.set_mode("leak");
     let begun = manager.second;
-    while manager.system.processes[SERVER].memory < first.memory + (16 << 20) {
+    while manager.system.processes[SERVER].all.memory < first.memory + (16 << 20) {
         assert!(manager.second < begun + 60, "{:?}", manager.system);
         manager.second().await;
     }
