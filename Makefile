@@ -140,10 +140,11 @@ toolkits:
 # Most tests wait for processes, half of their time: twice as many threads as processors.
 unit: TEST_THREADS = $$((2 * $$(nproc)))
 # What every machine that runs `make test` must have; what else a test misses, it says and is skipped.
-unit: export FISHPLATE_REQUIRED = servers nginx namespaces zeep gsoap $(if $(SUDO),,networks)
+unit: export FISHPLATE_REQUIRED = servers nginx namespaces zeep gsoap libfaketime $(if $(SUDO),,networks)
 unit: binary servers toolkits
 	$(call need,ip,iproute2,hosts with networks of their own)
 	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
+	$(call need,faketime,faketime,servers whose clock is wrong)
 	$(CARGO) test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 
 # All programs, libraries and tests at once: by single packages, with fewer features, what they use would be compiled again.

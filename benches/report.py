@@ -304,26 +304,33 @@ def quake(found: dict) -> list[str]:
         of = found["experiments"][name]
         for cell in of["cells"]:
             lines.append("| " + " | ".join([
-                " ".join([name, *of["settings"]]), cell["line"], f"{cell['goodput']:.0f}",
+                " ".join([name, *of["settings"]]), f"{cell['system']}: {cell['sentence']}", f"{cell['goodput']:.0f}",
                 milliseconds(cell["latency"], "p50", "p99"), milliseconds(cell["refusal"], "p99"),
                 f"{available(cell):.2%}", back(cell["failures"]), audited(cell["audit"])]) + " |")
     if watching := found.get("watching"):
-        lines += ["", f"Watched, the server gives {watching['rate']['median']:.3f} of what it gives alone (in "
-                  f"{len(watching['rounds'])} rounds {watching['rate']['least']} to {watching['rate']['most']}), for "
-                  f"{watching['processor']['median']:.3f} of the processor time a call; the watching itself uses "
-                  f"{watching['watching_cores']:.2%} of a core."]
+        lines += ["", f"Watched, the server gives {bounds(watching['rate'])} of what it gives alone, for "
+                  f"{bounds(watching['processor'])} of the processor time a call (means of {len(watching['rounds'])} pairs of "
+                  f"{watching['seconds']} s, with bounds of 95 %); the watching itself uses {watching['watching_cores']:.2%} of a core."]
     if beside := found.get("generator"):
         lines += ["", f"The generator beside wrk and k6, {beside['clients']} clients, calls of {beside['naps'][0]} to {beside['naps'][1]} ms "
                   "(medians of rounds; ratios QUAKE's to theirs, each round's own):", "",
                   "| | QUAKE | wrk | ratio | k6 | ratio |", "|---|---|---|---|---|---|"]
-        lines += ["| " + " | ".join([what, f"{beside['quake'][what]:.0f}", *(
+        lines += ["| " + " | ".join([said, f"{beside['quake'][what]:,.0f}", *(
             word for peer in dependability.PEERS
-            for word in (f"{beside[peer][what]:.0f}", f"{beside['ratio'][peer][what]['median']}"))]) + " |"
-            for what in beside["quake"]]
+            for word in (f"{beside[peer][what]:,.0f}", f"{beside['ratio'][peer][what]['median']:.2f}"))]) + " |"
+            for what, said in GENERATOR.items()]
     if taken := found.get("taken"):
         lines += ["", "Taken: " + "; ".join(f"{name} {of['date']}, {of['commit']}, load {of['load']}"
                                             for name, of in taken.items()) + "."]
     return lines
+
+
+GENERATOR = {"a_second": "calls a second", "p50": "median, µs", "p90": "90 %, µs", "p99": "99 %, µs",
+             "cpu_microseconds": "its processor time a call, µs"}
+
+
+def bounds(of: dict) -> str:
+    return f"{of['mean']:.4f} ({of['lower']:.4f} to {of['upper']:.4f})"
 
 
 def milliseconds(quantiles: dict | None, *names: str) -> str:

@@ -99,6 +99,8 @@ def main() -> None:
             if not options.quick and not (name == "faces" and options.only):
                 kept = f"{name}-link" if options.link else name
                 (RESULTS / f"{kept}.json").write_text(json.dumps(found, indent=1) + "\n")
+                if name == "quake":
+                    place(options, Path(scratch)).plot(HERE / "quake/sweeps_plot.py", RESULTS / f"{kept}.json")
     if not options.quick:
         report.write(HERE / "BENCHMARKING.md", RESULTS)
 

@@ -22,7 +22,6 @@ from drivers import Failed, Network
 from link import NoLink, link
 from peers import BUFFERS, Peers, Side
 from place import ROOT, Place
-from results import MATPLOTLIB
 from tools import Tools
 
 P2P = ("pingpong", "ping*pong")
@@ -149,9 +148,7 @@ def write(options: argparse.Namespace, peers: Peers, network: Network, results: 
     if not (options.link or options.only):
         rounds, sizes, ranks_of_moldyn = (1, (8,), (4,)) if options.quick else (5, (8, 13), (1, 2, 4))
         write_page(moldyn.measure(peers, rounds, sizes, ranks_of_moldyn, left_out))
-    python = preparation.venv(place.interop / f"matplotlib-{MATPLOTLIB}", f"matplotlib=={MATPLOTLIB}")
-    subprocess.run([python, Path(__file__).parent / "messages_plot.py", base.with_suffix(".csv"),
-                    base.with_suffix(".svg")], check=True)
+    place.plot(Path(__file__).parent / "messages_plot.py", base.with_suffix(".csv"))
     print(pages.standing(cells))
     print(f"written to {base.relative_to(ROOT)}.md, .csv and .svg")
 

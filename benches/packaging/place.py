@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import preparation
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+MATPLOTLIB = "3.11.2"  # as in examples/pipe/requirements.txt
 
 
 @dataclass
@@ -33,3 +35,8 @@ class Place:
             make(directory)
             (directory / "complete").touch()
         return directory
+
+    def plot(self, script: Path, table: Path) -> None:
+        """Has a script draw what is in a file, beside it."""
+        python = preparation.venv(self.interop / f"matplotlib-{MATPLOTLIB}", f"matplotlib=={MATPLOTLIB}")
+        subprocess.run([python, script, table, table.with_suffix(".svg")], check=True)

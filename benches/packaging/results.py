@@ -2,12 +2,10 @@
 
 import argparse
 import contextlib
-import subprocess
 from pathlib import Path
 
 import machine
 import measure
-import preparation
 import tables
 from drivers import Network
 from link import NoLink, link
@@ -15,7 +13,6 @@ from measure import Cell, Plan
 from place import ROOT, Place
 from stacks import STACKS, Stack
 
-MATPLOTLIB = "3.11.2"  # as in examples/pipe/requirements.txt
 
 
 def main(options: argparse.Namespace, place: Place, results: Path) -> None:
@@ -50,9 +47,7 @@ def write(options: argparse.Namespace, place: Place, results: Path, network: Net
     base = directory / f"packaging-{network.name}"
     base.with_suffix(".md").write_text(text)
     base.with_suffix(".csv").write_text(tables.csv_text(network.name, cells))
-    python = preparation.venv(place.interop / f"matplotlib-{MATPLOTLIB}", f"matplotlib=={MATPLOTLIB}")
-    subprocess.run([python, Path(__file__).parent / "plot.py", base.with_suffix(".csv"),
-                    base.with_suffix(".svg")], check=True)
+    place.plot(Path(__file__).parent / "plot.py", base.with_suffix(".csv"))
     print(f"written to {base.relative_to(ROOT)}.md, .csv and .svg")
 
 

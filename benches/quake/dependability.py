@@ -1,8 +1,10 @@
 """What QUAKE says of ourselves: its experiments in this directory, what its watching costs, and its generator beside wrk and k6."""
 
 import json
+import math
 import os
 import re
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -63,7 +65,7 @@ def measure(tools: Tools, only: list[str], quick: bool, kept: Path) -> dict:
         here = machine.describe()
         found["taken"][name] = {"date": here["date"], "commit": here["commit"], "load": round(machine.load(), 2)}
         if name == "watching":
-            found["watching"] = watching(tools, 2 if quick else 6, 5 if quick else 20)
+            found["watching"] = watching(tools, 4 if quick else 100, 2)
         elif name == "generator":
             found["generator"] = generator(tools, 2 if quick else 6, 5 if quick else 20)
         else:
@@ -89,44 +91,55 @@ def experiment(tools: Tools, file: Path, name: str, settings: list[str]) -> dict
                       for system, cell in zip(results["systems"], results["cells"], strict=True)]}
 
 
-def watching(tools: Tools, rounds: int, seconds: int) -> dict:
-    """What the server's work costs and gives while it is watched (sampled and probed each second) and while it is not. Each
-    round starts a server for each way; the load is wrk's, so QUAKE's own load does not count."""
-    rows = []
-    for _ in range(rounds):
-        with serving_functions(tools.binary, tools.scratch, "matrix") as server:
-            alone = load(tools, server.url, server.pid, seconds)
-        rows.append({"alone": alone, "watched": watched(tools, seconds)})
-    gives = [row["watched"]["a_second"] / row["alone"]["a_second"] for row in rows]
-    costs = [row["watched"]["cpu_microseconds"] / row["alone"]["cpu_microseconds"] for row in rows]
-    return {"rounds": rows, "rate": spread(gives), "processor": spread(costs),
-            "watching_cores": statistics.median(row["watched"]["watching_cores"] for row in rows)}
-
-
-def watched(tools: Tools, seconds: int) -> dict:
+def watching(tools: Tools, pairs: int, seconds: int) -> dict:
+    """What the server's work costs and gives while it is watched (sampled and probed each second) and while it is not: one server
+    under wrk's load, since servers differ by more than that, and QUAKE stopped (SIGSTOP) in one of every two windows of time."""
     report = tools.scratch / f"watched-{time.monotonic_ns()}.quake"
     # One client that calls once, and then thinks for longer than all takes.
     command = [tools.binary, "quake", "run", HERE / "function.toml", "--report", report, "--set", "workload.clients=1",
-               "--set", "workload.think={ mean = \"1h\" }", "--set", f"workload.duration={seconds + 30}s",
-               "--set", "workload.warm_up=0"]
+               "--set", "workload.think={ mean = \"1h\" }", "--set", "workload.duration=1h", "--set", "workload.warm_up=0"]
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                env={**os.environ, "PATH": f"{tools.binary.parent}:{os.environ['PATH']}"})
+    rows = []
     try:
         events = report / "cells/cell/1/events.jsonl"
         while not (events.exists() and '"ready"' in events.read_text()):
             time.sleep(0.1)
-        started = next(json.loads(line)["what"] for line in events.read_text().splitlines() if '"started"' in line)
-        url = f"http://127.0.0.1:{port_of(started['pid'])}/matrix"
-        row = load(tools, url, started["pid"], seconds)
+        pid = next(json.loads(line)["what"] for line in events.read_text().splitlines() if '"started"' in line)["pid"]
+        url = f"http://127.0.0.1:{port_of(pid)}/matrix"
+        load(tools, url, pid, 5)
+        for number in range(pairs):
+            row = {}
+            # By turns first and last, so that a drift does not tell.
+            for way in ("watched", "alone")[:: 1 if number % 2 else -1]:
+                told(process.pid, signal.SIGCONT if way == "watched" else signal.SIGSTOP)
+                row[way] = load(tools, url, pid, seconds)
+            rows.append(row)
     finally:
+        told(process.pid, signal.SIGCONT)
         process.terminate()
         process.wait(timeout=60)
     # The samples are whole when it has ended.
     samples = (report / "cells/cell/1/system.jsonl").read_text().splitlines()
     used = [json.loads(line)["watching"] for line in samples if line.endswith("}")]
-    if len(used) < seconds // 2:
-        raise SystemExit(f"bench: {len(used)} samples of {seconds} s of watching in {report}")
-    return {**row, "watching_cores": sum(used) / len(used) / 1e6}
+    if len(used) < pairs * seconds // 2:
+        raise SystemExit(f"bench: {len(used)} samples of {pairs * seconds} s of watching in {report}")
+    return {"seconds": seconds, "rounds": rows, "watching_cores": sum(used) / len(used) / 1e6,
+            **{name: confidence([row["watched"][what] / row["alone"][what] for row in rows])
+               for name, what in (("rate", "a_second"), ("processor", "cpu_microseconds"))}}
+
+
+def told(manager: int, what: signal.Signals) -> None:
+    """QUAKE's processes on this machine: the manager and its agents, not the system's."""
+    for pid in (manager, *map(int, Path(f"/proc/{manager}/task/{manager}/children").read_text().split())):
+        os.kill(pid, what)
+
+
+def confidence(ratios: list[float]) -> dict:
+    """Their geometric mean, with bounds of 95 % (normal: there are dozens)."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    mean, error = statistics.mean(logarithms), statistics.stdev(logarithms) / math.sqrt(len(ratios))
+    return {"lower": math.exp(mean - 1.96 * error), "mean": math.exp(mean), "upper": math.exp(mean + 1.96 * error)}
 
 
 def port_of(pid: int) -> int:

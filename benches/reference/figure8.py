@@ -10,7 +10,6 @@ import io
 import os
 import random
 import statistics
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,8 +17,6 @@ from pathlib import Path
 
 import beside
 import machine
-import preparation
-import results as packaging
 import sites
 import small_references
 import ways
@@ -75,10 +72,7 @@ def main(options: argparse.Namespace, tools: Tools, place: Place, results: Path)
     base.parent.mkdir(parents=True, exist_ok=True)
     base.with_suffix(".md").write_text(text)
     base.with_suffix(".csv").write_text(table(ends, cells))
-    python = preparation.venv(place.interop / f"matplotlib-{packaging.MATPLOTLIB}",
-                              f"matplotlib=={packaging.MATPLOTLIB}")
-    subprocess.run([python, Path(__file__).parent / "figure8_plot.py", base.with_suffix(".csv"),
-                    base.with_suffix(".svg")], check=True)
+    place.plot(Path(__file__).parent / "figure8_plot.py", base.with_suffix(".csv"))
     print(f"written to {base.relative_to(ROOT)}.md, .csv and .svg")
 
 
