@@ -215,6 +215,27 @@ fn a_server_that_fails_in_the_warm_up_has_its_class() {
 }
 
 #[test]
+fn what_is_left_of_a_load_is_not_taken_for_the_next() {
+    let more = "repetitions = 2\nwatchdog = { hang_after = '2s', window = '2s', restarts = 5 }";
+    let bench = Bench::new("clients = 2\nrequests = 5\nwarm_up = 500000", more);
+    // Meanwhile the clients of the run before tell that they still wait.
+    let text = String::from_utf8(bench.user.read("trial.toml")).unwrap();
+    let slow = "[system]\nconfigure = ['sleep', '2']";
+    bench.user.write("trial.toml", text.replace("[system]", slow));
+    bench.note_requests();
+    let run = bench.start(&[]);
+    bench.until_warmed();
+    bench.set_mode("hang");
+    until("the first has ended", || bench.file("outcome.json").exists());
+    std::fs::remove_file(bench.user.path("ledger")).unwrap();
+    bench.until_warmed();
+    bench.set_mode("crash");
+    let said = ended(run);
+    assert_eq!(said.code, 10, "{said:?}");
+    bench.until_nothing_is_left();
+}
+
+#[test]
 fn a_warm_up_that_does_not_end_in_its_time_is_told() {
     let limits = "limits = { warm_up = '1s' }";
     let bench = Bench::new("clients = 2\nrequests = 5\nwarm_up = 5000000", limits);

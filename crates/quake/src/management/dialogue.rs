@@ -115,7 +115,10 @@ impl<'f> Dialogue<'f> {
             Ok(())
         };
         let prepared = timeout(within, prepared).await;
-        prepared.map_err(|_| BenchmarkRunError::Unanswered(within))?
+        prepared.map_err(|_| BenchmarkRunError::Unanswered(within))??;
+        // What clients told until now is of loads before.
+        self.heard.retain(|said| !matches!(said, Said::Message(Speaker::Client(_), _)));
+        Ok(())
     }
 
     /// Has all client agents start when our steady clock shows this.
