@@ -222,11 +222,12 @@ limits! {
         /// their XML and the payloads in memory or not yet written to the spool while they are read, their
         /// arguments until the function ended or the job was accepted, outputs that are no files until they
         /// were sent.
-        /// A message beyond 256 KiB reserves what it holds in steps, twice what it had, at most 16 MiB
+        /// A message beyond 64 KiB reserves what it holds in steps, twice what it had, at most 16 MiB
         /// more than it holds. If there is no more for a second, its payloads are spooled; XML and
         /// outputs wait at most `body_stall` (`TimedOut`), but one message that is read and one answer
         /// go on all the same, so that those who hold some never wait for each other: that much more is
-        /// held at most. Not counted: what is below 256 KiB, arrays read from the spool for a function
+        /// held at most. Not counted: what is below 64 KiB, buffers of connections (up to 256 KiB each while
+        /// large messages come and go), arrays read from the spool for a function
         /// (`function_memory`), what a function takes for itself
         message_memory: u64 = 1 << 30, Bytes > 0;
     }

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// What a message may hold without asking.
-pub const SMALL: u64 = 256 << 10;
+pub const SMALL: u64 = 64 << 10;
 
 /// How long a message waits for more before it goes on without.
 pub const GROWTH_PATIENCE: Duration = Duration::from_secs(1);

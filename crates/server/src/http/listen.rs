@@ -48,7 +48,7 @@ const SPARE_DESCRIPTORS: u64 = 256;
 
 /// The most that a connection reads ahead of who reads a request's body, and has in memory of an
 /// answer, but for one piece of it. A request's header must fit in it.
-const BUFFER: usize = 128 << 10;
+const BUFFER: usize = 64 << 10;
 
 /// Bytes of an answer that the system takes before it has sent them: else it keeps megabytes for each
 /// reader who takes nothing. What is on its way does not count, so nobody far away is slowed down.

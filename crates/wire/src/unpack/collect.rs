@@ -116,7 +116,7 @@ pub(super) struct PayloadCollector {
 pub(super) const JOINED: usize = 4 << 10;
 
 /// Joined pieces become one of this length.
-const WRITTEN: usize = 64 << 10;
+pub(super) const WRITTEN: usize = 64 << 10;
 
 impl PayloadCollector {
     /// Of a payload that is read while it arrives.
@@ -126,6 +126,11 @@ impl PayloadCollector {
 
     pub(super) fn is_streamed(&self) -> bool {
         self.streamed
+    }
+
+    /// Whether nothing was appended so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_none() && self.kept + self.joined.len() == 0
     }
 
     /// Appends a slice of the chunk at hand. It is kept or passed on without copying if it is large;

@@ -6,7 +6,7 @@ use std::mem;
 use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{Fault, FaultCode, Payload};
 
-use super::collect::{JOINED, MemoryBudget, PayloadCollector};
+use super::collect::{JOINED, MemoryBudget, PayloadCollector, WRITTEN};
 use super::reference::{self, ReferenceBuilder};
 use crate::base64::Base64Decoder;
 use crate::envelope::ValueContent;
@@ -141,20 +141,35 @@ impl BinaryBuilder {
         self.decode(rest, budget, sink)
     }
 
+    /// Passes on what it decodes in pieces of one length: memory that one message gives back fits the next.
     fn decode(
         &mut self,
         text: &str,
         budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
-        let decoded = self.decoder.decode(text.as_bytes(), &mut self.decoded);
-        decoded.map_err(|error| self.invalid(error))?;
-        self.pass_on(budget, sink);
+        let mut text = text.as_bytes();
+        while !text.is_empty() {
+            // Of the characters before up to three wait in the decoder.
+            let room = (WRITTEN - self.decoded.len()) / 3 - 1;
+            let (now, rest) = text.split_at(text.len().min(room * 4));
+            text = rest;
+            let most = now.len() / 4 * 3 + 3;
+            let first = self.decoded.capacity() == 0 && self.collector.is_empty();
+            let needed = if first { most } else { WRITTEN - self.decoded.len() };
+            self.decoded.reserve_exact(needed);
+            let decoded = self.decoder.decode(now, &mut self.decoded);
+            decoded.map_err(|error| self.invalid(error))?;
+            if self.decoded.len() + 6 > WRITTEN || self.collector.is_streamed() {
+                self.pass_on(budget, sink);
+            }
+        }
         Ok(())
     }
 
     fn pass_on(&mut self, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         if self.decoded.len() >= JOINED {
+            self.decoded.shrink_to_fit();
             self.collector.push_own(mem::take(&mut self.decoded), budget, sink);
         } else {
             self.collector.push_slice(&self.decoded, budget, sink);
