@@ -256,7 +256,8 @@ class QueueFull(ReceiverFault):
 
 
 class Unavailable(ReceiverFault):
-    """The server is being stopped, and nothing was begun; retryAfter says when to try again."""
+    """The server is being stopped, or its host has no process left for a program; nothing was begun, and retryAfter
+    says when to try again."""
 
 
 class QuotaExceeded(ReceiverFault):
