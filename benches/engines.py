@@ -62,7 +62,7 @@ loop(int(sys.argv[1]))
 """
 
 PREFECT_SETTINGS = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-                    "DO_NOT_TRACK": "1"}
+                    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120", "DO_NOT_TRACK": "1"}
 
 
 @dataclass

@@ -40,7 +40,7 @@ def file_system(path: Path) -> str:
 
 
 def load() -> float:
-    return os.getloadavg()[0]
+    return round(os.getloadavg()[0], 2)
 
 
 def busy() -> float:
