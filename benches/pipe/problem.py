@@ -349,7 +349,8 @@ def tables(found: dict[str, Any]) -> list[str]:
         said[-1] += f"; the goal of {100 * goal:g} %: {verdict(ratios, goal)}." if goal and way == REFERENCE else "."
         outside = [sum(turn["seconds"].values()) - sum(turn["programs"].values()) for turn in ways[way]]
         share = 100 * statistics.median(outside) / statistics.median(direct)
-        said.append(f"Outside of programs {statistics.median(outside):.2f} s are {share:.2f} % of the time {DIRECT}.")
+        said.append(f"Outside of programs {statistics.median(outside):.2f} s are {share:.2f} % of the time {DIRECT}")
+        said[-1] += f", {'below' if share <= 100 * goal else 'above'} that goal." if goal and way == REFERENCE else "."
         moved = {by: statistics.median(turn["bytes"][by] for turn in ways[way]) / 1e6 for by in ("client", "sites")}
         said.append(f"{moved['client']:.2f} MB went through the client, {moved['sites']:.2f} MB from site to site.")
     if overheads := PAPER_OVERHEADS.get(found["size"]):
