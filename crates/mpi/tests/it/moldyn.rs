@@ -1,10 +1,9 @@
 //! The paper's application, in C and for mpi4py, against the energy that is published for it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use crate::mpi4py::python_with_mpi4py;
 use crate::programs::{compile, launcher};
-use crate::skipped::skipped;
 
 /// Cells in each direction, and the kinetic energy after 50 steps (Java Grande's validation).
 const PUBLISHED: [(&str, f64); 2] = [("8", 1_731.430_662_533_435_7), ("13", 7_397.392_307_839_352)];
@@ -37,11 +36,7 @@ fn moldyn_in_c_has_the_published_energy() {
 
 #[test]
 fn moldyn_with_mpi4py_has_the_published_energy() {
-    let python = root().join(".cache/mpi4py/venv/bin/python");
-    let has = Command::new(&python).args(["-c", "import mpi4py, numpy"]).output();
-    if !has.is_ok_and(|output| output.status.success()) {
-        return skipped("mpi4py", "mpi4py is not compiled for the ABI: make mpi4py does that");
-    }
+    let Some(python) = python_with_mpi4py() else { return };
     let script = root().join("examples/moldyn/moldyn.py");
     let (cells, published) = PUBLISHED[0];
     for ranks in [1, 2, 4] {

@@ -1,10 +1,13 @@
-//! `fishplate mpi4py`, with a Python that compiles a small program in the place of mpi4py. The real one: `make mpi4py`.
+//! `fishplate mpi4py`, with a Python that compiles a small program in the place of mpi4py; and the real one, where `make mpi4py`
+//! has compiled it.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::built;
+use crate::programs::launcher;
+use crate::skipped::skipped;
 
 /// A virtual environment whose Python says what it has, and whose pip compiles as mpi4py's build does.
 const PYTHON: &str = r#"#!/bin/sh
@@ -94,5 +97,37 @@ fn mpi4py_is_not_put_into_the_python_of_the_system() {
         let output = command.envs(active.map(|path| ("VIRTUAL_ENV", path))).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains("python3 -m venv .venv"), "{}", text(&output));
+    }
+}
+
+/// A Python with genuine mpi4py on our library; skipped where there is none, for it is minutes of compiling.
+pub(crate) fn python_with_mpi4py() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let python = root.join(".cache/mpi4py/venv/bin/python");
+    let has = Command::new(&python).args(["-c", "import mpi4py, numpy"]).output();
+    if has.is_ok_and(|output| output.status.success()) {
+        return Some(python);
+    }
+    skipped("mpi4py", "mpi4py is not compiled for the ABI: make mpi4py does that");
+    None
+}
+
+#[test]
+fn a_python_program_calls_each_method_that_is_supported() {
+    let Some(python) = python_with_mpi4py() else { return };
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/every_method.py");
+    for (ranks, transport) in
+        [(1, "tcp"), (2, "shared-memory"), (3, "tcp"), (4, "soap"), (5, "shared-memory")]
+    {
+        let mut run = launcher(ranks);
+        let output =
+            run.args(["--transport", transport]).arg(&python).arg(&program).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{ranks} ranks, {transport}: {said}");
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            printed.ends_with(&format!(" checks of mpi4py at {ranks} ranks\n")),
+            "{printed}{said}"
+        );
     }
 }
