@@ -1,7 +1,7 @@
 //! An output where its program left it, and as a file that can be brought elsewhere.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -191,8 +191,8 @@ impl CachedOutputs {
         known.retain(|it| (&it.name, &it.label) != (&sent.name, &sent.label));
         known.push(sent);
         let write = || {
-            let (path, file) = tempfile_in(directory)?;
-            serde_json::to_writer(&file, &known)?;
+            let (path, mut file) = tempfile_in(directory)?;
+            file.write_all(&serde_json::to_vec(&known)?)?;
             fs::rename(path, directory.join(self.file()))
         };
         if let Err(error) = write() {

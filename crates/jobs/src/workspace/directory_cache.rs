@@ -34,8 +34,9 @@ pub(super) fn take(directory: &Path) -> bool {
         let number = (start() + NEXT.fetch_add(1, Ordering::Relaxed)) % MOST;
         match fs::rename(place.join(number.to_string()), directory) {
             Ok(()) => return true,
-            // The job has one.
+            // The job has one, whether or not there is a spare one here.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return false,
+            Err(_) if directory.exists() => return false,
             Err(_) => {}
         }
     }
