@@ -165,7 +165,7 @@ examples: binary
 
 # The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
 .PHONY: python
-python: binary python-package
+python: binary python-package .venv/vtk
 	$(call need,getdp,getdp,the second solver of the Pipe Problem)
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(PYTEST)
@@ -179,6 +179,12 @@ python-package: tools .venv/python-tools
 .venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
 	examples/pipe/install.sh
 	@echo "installing into .venv: $$(grep -v '^#' $< | tr '\n' ' ')"
+	$(VENV) -m pip install -q -r $<
+	@touch $@
+
+# ParaView's reader, for the fields of the Pipe Problem.
+.venv/vtk: examples/pipe/problem/tests/requirements.txt
+	@echo "installing into .venv: $$(grep -v '^#' $<) (600 MB)"
 	$(VENV) -m pip install -q -r $<
 	@touch $@
 

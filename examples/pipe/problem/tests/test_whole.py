@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from crack_front import read_deck
 from domain_integral import read_pressure
+from paraview_reader import read_as_paraview
 from pipeproblem import coupling, crack
 from pipeproblem.__main__ import solve
 from pipeproblem.case import Case, Size
@@ -81,6 +82,9 @@ def test_the_solid_is_read_by_programs_of_the_field(grown):
     tensor = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
     deviator = tensor - np.trace(tensor, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)
     assert data["von_mises"] == pytest.approx(np.sqrt(1.5 * (deviator**2).sum(axis=(1, 2))))
+    paraview = read_as_paraview(folder / "solid.vtu")
+    assert (paraview.points, paraview.cells) == (len(solid.points), len(cells.data))
+    assert paraview.point_data == {name: values[0].size for name, values in data.items()}
 
 
 def test_the_temperatures_reach_the_stress_and_the_stress_intensities(sites, grown, tmp_path):
