@@ -52,8 +52,11 @@ def measure(tools: Any, size: str, steps: int, every: float, seed: int) -> dict[
         calm = jobs(sites, undisturbed.since)
         killed: Counter[str] = Counter()
         with Workflow(tools.scratch / "killed", told) as workflow:
+            victims: list[str] = []
             while not workflow.ended(draw.uniform(0.5, 1.5) * every):
-                victim = draw.choice(("workflow", "server", "program"))
+                # Of three kills each is of another kind.
+                victims = victims or draw.sample(("workflow", "server", "program"), 3)
+                victim = victims[-1]
                 if victim == "workflow":
                     workflow.process.kill()
                 elif victim == "server":
@@ -66,7 +69,7 @@ def measure(tools: Any, size: str, steps: int, every: float, seed: int) -> dict[
                         os.kill(draw.choice(running), signal.SIGKILL)
                 else:
                     continue
-                killed[victim] += 1
+                killed[victims.pop()] += 1
                 say(f"{time.monotonic() - workflow.begun:.0f} s: {victim} killed")
         disturbed = jobs(sites, workflow.since)
     if workflow.answer != undisturbed.answer:

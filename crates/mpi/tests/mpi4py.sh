@@ -20,11 +20,13 @@ if [ ! -e "$cache/mpi4py-$version/test" ]; then
   "$python" -m pip download -q --no-deps --no-binary mpi4py -d "$cache" "mpi4py==$version"
   tar -C "$cache" -xzf "$cache/mpi4py-$version.tar.gz"
 fi
+# It looks whether there are files, and knows one of two exceptions that say that there are none; as a whole it would be left out.
+sed -i 's/^except NotImplementedError:$/except (NotImplementedError, MPI.Exception):/' "$cache/mpi4py-$version/test/test_subclass.py"
 
 # What needs one-sided communication, files or spawning: whole modules, then classes and single tests of others.
 excluded=()
-for module in dynproc file io rma subclass spawn util_pool util_sync win; do excluded+=(-e "test_$module"); done
-for test in TestErrhandlerFile TestMessageRMA testSafeFreeCreated; do excluded+=(-x "$test"); done
+for module in dynproc file io rma spawn util_sync win; do excluded+=(-e "test_$module"); done
+for test in TestErrhandlerFile TestMessageRMA testSafeFreeCreated TestMyWin TestMyFile TestProcessPool; do excluded+=(-x "$test"); done
 
 row='%5s  %-13s  %5s  %6s  %6s  %7s  %7s\n'
 printf "$row" ranks transport cases failed errors skipped seconds

@@ -60,7 +60,8 @@ def missing(wanted: argparse.Namespace, path: str) -> str:
     if not lost:
         return ""
     said = " and ".join(f"{product} is missing (no {name} on PATH)" for product, name in lost.items())
-    said += ": please run examples/pipe/install.sh, which installs it"
+    install = ["examples/pipe/install.sh"] if lost.keys() - {"GetDP"} else []
+    said += ": please run " + " and ".join(install + ["apt-get install getdp"] * ("GetDP" in lost))
     return said + "; without the gas, --pressure 15 does" if list(lost) == ["OpenFOAM"] else said
 
 
