@@ -43,7 +43,7 @@ help:
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
 	@echo 'make quake   servers of others and ours under load until they fail or show that they do not, ten minutes'
 	@echo 'make soak    a workflow, its servers and programs killed 300 times, and the coarse Pipe Problem every 5 s, about 15 minutes'
-	@echo 'make mpi4py  the tests of mpi4py on our MPI library, each transport once or more, 15 minutes'
+	@echo 'make mpi4py  the tests of mpi4py on our MPI library, each transport once or more; 5 ranks alone take 11 minutes on two cores'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make fuzz-ogc  ten thousand requests made of /ogc/openapi.json; no answer may be 5xx'
 	@echo 'make ogc-ets  the executable test suite of OGC API - Processes'
@@ -183,7 +183,7 @@ python-package: tools .venv/python-tools
 	@touch $@
 
 # ParaView's reader, for the fields of the Pipe Problem.
-.venv/vtk: examples/pipe/problem/tests/requirements.txt
+.venv/vtk: examples/pipe/problem/tests/requirements.txt | .venv/python-tools
 	@echo "installing into .venv: $$(grep -v '^#' $<) (600 MB)"
 	$(VENV) -m pip install -q -r $<
 	@touch $@

@@ -139,6 +139,8 @@ def measure(tools: Tools, place: Path, program: Path, state: bytes, rounds: int,
 
                 load = machine.load()
                 took = loop("one", 1), loop("many", one.steps) if number >= 0 else 0.0
+                if number >= 0 and took[1] <= took[0]:
+                    raise EngineFailed(f"its start varies by more than {one.steps} steps take")
             except (PreparationFailed, EngineFailed) as problem:
                 print(f"  without {engine.name}: {problem}", file=sys.stderr)
                 runs.remove(one)

@@ -78,7 +78,7 @@ def workflow(found: dict) -> list[str]:
              "run": "through a run, by reference, journalled"}
     lines = [
         f"### A loop of {found['steps']} steps of {found['work'] * 1000:.0f} ms", "",
-        under(found, f"{found['load']['least']} to {found['load']['most']}"), "",
+        under(found, f"{found['load']['least']:.2f} to {found['load']['most']:.2f}"), "",
         "| a step | median of rounds | least | added |", "|---|---|---|---|",
     ]
     for name, what in names.items():

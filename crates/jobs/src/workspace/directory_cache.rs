@@ -35,7 +35,6 @@ pub(super) fn take(directory: &Path) -> bool {
         match fs::rename(place.join(number.to_string()), directory) {
             Ok(()) => return true,
             // The job has one, whether or not there is a spare one here.
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return false,
             Err(_) if directory.exists() => return false,
             Err(_) => {}
         }

@@ -209,18 +209,12 @@ def persistent_messages() -> None:
 def objects() -> None:
     thing = {"rank": RANK, "text": "å" * 100}
     MPI.Attach_buffer(room := MPI.Alloc_mem(1 << 16))
-    for send in (WORLD.send, WORLD.ssend, WORLD.bsend):
-        if SIZE > 1 and RANK % 2 == 0 or SIZE == 1:
-            request = WORLD.isend(thing, dest=RIGHT, tag=1) if SIZE == 1 else None
-            if SIZE > 1:
-                send(thing, dest=RIGHT, tag=1)
-            assert WORLD.recv(source=LEFT, tag=1)["rank"] == LEFT
-            if request:
-                request.wait()
-        else:
-            # An odd number of ranks: the last one and the first are both even.
-            assert WORLD.recv(source=LEFT, tag=1)["rank"] == LEFT
-            send(thing, dest=RIGHT, tag=1)
+    for send in (WORLD.send, WORLD.ssend):
+        receive = WORLD.irecv(source=LEFT, tag=1)
+        send(thing, dest=RIGHT, tag=1)
+        assert receive.wait() == {**thing, "rank": LEFT}
+    WORLD.bsend(thing, dest=RIGHT, tag=1)
+    assert WORLD.recv(source=LEFT, tag=1) == {**thing, "rank": LEFT}
     for send in (WORLD.isend, WORLD.issend, WORLD.ibsend):
         receive = WORLD.irecv(source=LEFT, tag=2)
         sent = send(thing, dest=RIGHT, tag=2)
@@ -242,20 +236,21 @@ def objects() -> None:
         pass
     assert message.recv() == 3
     receives = [WORLD.irecv(source=LEFT, tag=tag) for tag in (4, 5)]
-    MPI.Request.get_status_all(receives), MPI.Request.get_status_any(receives), MPI.Request.get_status_some(receives)
+    while not MPI.Request.get_status_all(receives):
+        pass
+    assert MPI.Request.get_status_any(receives)[1] and MPI.Request.get_status_some(receives) == [0, 1]
     assert MPI.Request.waitall(receives) == [4, 5]
     receives = [WORLD.irecv(source=LEFT, tag=6)]
     assert MPI.Request.waitany(receives)[1] == 6
     receives = [WORLD.irecv(source=LEFT, tag=7)]
     assert MPI.Request.waitsome(receives)[1] == [7]
     MPI.Request.waitall(sends)
-    for test in (MPI.Request.testall, MPI.Request.testany, MPI.Request.testsome):
-        receive, sent = WORLD.irecv(source=LEFT), WORLD.isend(RANK, dest=RIGHT)
-        while True:
-            found = test([receive])
-            if found[0] is True or found[0] == 0 or found[0] == [0]:
-                if test is not MPI.Request.testany or found[1]:
-                    break
+    for test, found in (
+        (MPI.Request.testall, (True, [LEFT])), (MPI.Request.testany, (0, True, LEFT)), (MPI.Request.testsome, ([0], [LEFT])),
+    ):  # fmt: skip
+        receives, sent = [WORLD.irecv(source=LEFT)], WORLD.isend(RANK, dest=RIGHT)
+        while (told := test(receives)) != found:
+            assert told in ((False, None), (MPI.UNDEFINED, False, None), ([], [])), told
         sent.wait()
     receive, sent = WORLD.irecv(source=LEFT), WORLD.isend(RANK, dest=RIGHT)
     while not receive.get_status():
@@ -713,10 +708,7 @@ def handles() -> None:
     for handle in (WORLD, INT, MPI.SUM, WORLD.Get_group(), MPI.INFO_NULL, MPI.ERRORS_RETURN, request, message, MPI.SESSION_NULL):
         assert type(handle).fromhandle(handle.handle) == handle
         for to, back in (("toint", "fromint"), ("py2f", "f2py")):
-            try:
-                assert getattr(type(handle), back)(getattr(handle, to)()) == handle
-            except NotImplementedError:
-                pass  # mpi4py's own word for what the ABI has not for that kind.
+            assert getattr(type(handle), back)(getattr(handle, to)()) == handle
 
 
 # --- all ------------------------------------------------------------------------------------------
@@ -724,8 +716,8 @@ def handles() -> None:
 NOT_OURS = {
     "Accept", "Connect", "Join", "Spawn", "Spawn_multiple", "Open_port", "Close_port", "Publish_name", "Unpublish_name", "Lookup_name",
     "Register_datarep",
-    "Ack_failed", "Agree", "Get_failed", "Iagree", "Is_revoked", "Ishrink", "Revoke", "Shrink",  # of MPI 5.1 at the earliest
-    "Abort", "Init", "Init_thread", "Finalize",  # each rank's own tests have them
+    "Ack_failed", "Agree", "Get_failed", "Iagree", "Is_revoked", "Ishrink", "Revoke", "Shrink",  # not in MPI 5.0
+    "Abort", "Init", "Init_thread", "Finalize",  # mpi4py begins and ends by itself; `Abort` has a program of its own in C
     "py2f", "f2py", "toint", "fromint",  # by name, in `handles`
 }  # fmt: skip
 

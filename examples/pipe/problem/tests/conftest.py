@@ -1,4 +1,4 @@
-"""Tests of the Pipe Problem; run them in .venv: .venv/bin/python -m pytest examples/pipe/problem/tests"""
+"""Tests of the Pipe Problem; run them in .venv, after `make .venv/vtk`: .venv/bin/python -m pytest examples/pipe/problem/tests"""
 
 import os
 import sys

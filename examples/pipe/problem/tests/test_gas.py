@@ -18,10 +18,10 @@ sys.path[:0] = [str(PROBLEM), str(PROGRAMS)]
 
 import generalized_mesher  # noqa: E402
 import openfoam  # noqa: E402
+from paraview_reader import read_as_paraview  # noqa: E402
 from pipeproblem.heat_validation import GAS, film_rows, mesh_gas, solve_gas, worth, write_tube  # noqa: E402
 from pipeproblem.coupling import Conditions, GasMesh  # noqa: E402
 from pipedemo.case import Case as Cylinder  # noqa: E402
-from paraview_reader import read_as_paraview  # noqa: E402
 from pipedemo.process import Failed  # noqa: E402
 
 RADIUS, LENGTH = 20.0, 60.0  # mm
