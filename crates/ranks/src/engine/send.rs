@@ -116,6 +116,16 @@ impl Engine {
         Some(self.peers.iter_mut().enumerate().map(number).collect())
     }
 
+    /// Credit that was used of what a rank grants us, in bytes since the beginning.
+    pub fn credit_used(&self, rank: Rank) -> u64 {
+        self.peers[rank as usize].credit_used
+    }
+
+    /// What of it the rank has given back, because its program has received what was sent.
+    pub fn credit_returned(&self, rank: Rank) -> u64 {
+        self.peers[rank as usize].credit_returned
+    }
+
     /// A transport has no room for a frame: an eager send is not complete yet, for its program might pass no messages from then on, and
     /// nobody would carry what is still here. Who is to be told ([`Engine::sent`]) when it is carried.
     pub fn delay(&mut self, frame: &mut Frame) -> Option<RequestId> {

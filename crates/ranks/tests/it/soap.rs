@@ -348,6 +348,56 @@ fn a_broadcast_goes_down_the_tree() {
     }
 }
 
+/// Ranks inside the tree die and have sent nothing on: those below them miss nothing, and what is sent later comes too.
+#[test]
+fn a_broadcast_reaches_those_below_a_rank_that_died() {
+    static CAST: AtomicBool = AtomicBool::new(false);
+    let settings = Settings { peer_timeout: Duration::from_millis(500), ..Settings::default() };
+    let serve = |world: &Communicator| {
+        let mut got = [0u8; 9];
+        match world.rank() {
+            // Of eight: 4 has 5, 6 and 7 below it, 6 has 7.
+            4 | 6 => {
+                while !CAST.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            }
+            0 => {
+                let mut failed = world.process().failed();
+                while failed.len() < 2 {
+                    world.process().progress();
+                    failed = world.process().failed();
+                }
+                for to in [1, 2, 3, 5, 7] {
+                    world.send(b"last", to, 7).unwrap();
+                }
+            }
+            _ => {
+                for expected in [&b"one"[..], b"two", b"last"] {
+                    let status = world.recv(&mut got, 0, 7).unwrap();
+                    assert_eq!(&got[..status.length], expected, "at {}", world.rank());
+                }
+            }
+        }
+    };
+    let (processes, urls) = soap_domain(8, &settings);
+    let client = std::thread::spawn(move || {
+        for (number, data) in [(1, "b25l"), (2, "dHdv")] {
+            let cast = store(0).field("data", data).field("sequence", number);
+            let answer = Call { operation: "bstore", ..cast }.post(&urls[0]);
+            assert_eq!(answer.status, 200, "{}", answer.body);
+        }
+        CAST.store(true, Ordering::Release);
+    });
+    run_with(processes, move |world| {
+        serve(&world);
+        if !matches!(world.rank(), 4 | 6) {
+            world.process().leave();
+        }
+    });
+    client.join().unwrap();
+}
+
 /// Two domains with the same ranks, each with its credential, behind the same addresses.
 #[test]
 fn an_address_serves_several_domains_and_never_mixes_them() {

@@ -6,6 +6,7 @@
 //! - `layout`: the text of a `store` between two of our own
 //! - `http`: heads, chunks and answers of HTTP/1.1
 //! - `operations`: `store`, `bstore` and `receive`, their WSDL and their arguments
+//! - `broadcasts`: those of this rank that others may still miss
 //! - `outgoing`: what a sender says and hears
 //! - `incoming`: a connection from a rank or a client; `answers`: what it says; `known_head`: the head that all messages of a rank have; `reception`: what all
 //!   connections share
@@ -16,6 +17,7 @@
 //! Why it is so: docs/decisions/0018.
 
 mod answers;
+mod broadcasts;
 mod client_call;
 mod endpoint;
 mod http;

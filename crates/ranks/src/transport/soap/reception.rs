@@ -9,7 +9,7 @@ use crate::credential::Credential;
 use crate::engine::frame::PayloadBuffer;
 use crate::engine::peer::PeerState;
 use crate::engine::record::Purpose;
-use crate::engine::{Engine, ReceiveTarget};
+use crate::engine::{Engine, Frame, Payload, ReceiveTarget};
 use crate::error::Error;
 use crate::header::{DomainId, Header, Kind, Rank};
 use crate::settings::Settings;
@@ -26,6 +26,18 @@ pub(super) struct Forward {
     pub(super) header: Header,
     pub(super) sequences: Vec<u64>,
     pub(super) data: Vec<u8>,
+}
+
+impl Forward {
+    /// It, as it goes to a rank.
+    pub(super) fn to(&self, to: Rank) -> Frame {
+        Frame {
+            header: Header { to, sequence: self.sequences[to as usize], ..self.header },
+            payload: Payload::Owned(self.data.clone()),
+            request: None,
+            eager: None,
+        }
+    }
 }
 
 #[derive(Debug)]

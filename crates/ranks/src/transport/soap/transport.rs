@@ -6,19 +6,20 @@ use std::time::Instant;
 use crate::collective::broadcast::{parent_bit, real, relative};
 use crate::credential::Credential;
 use crate::engine::peer::PeerState;
-use crate::engine::{Engine, Frame, Payload};
+use crate::engine::{Engine, Frame};
 use crate::error::{Error, Result};
-use crate::header::{DomainId, Header, Rank, RequestId};
+use crate::header::{DomainId, Rank, RequestId};
 use crate::launch::rendezvous::Address;
 use crate::settings::Settings;
 use crate::status::PeerRoute;
 use crate::transport::outgoing::{Outgoing, attend};
 use crate::transport::poller::Poller;
 use crate::transport::route::Routes;
+use crate::transport::soap::broadcasts::Broadcasts;
 use crate::transport::soap::endpoint::{Endpoint, Inbox};
 use crate::transport::soap::incoming::{CloseReason, Incoming};
 use crate::transport::soap::outgoing::Sender;
-use crate::transport::soap::reception::{Forward, Reception};
+use crate::transport::soap::reception::Reception;
 use crate::transport::url::Url;
 use crate::transport::{Transport, Waiter};
 
@@ -37,6 +38,7 @@ pub struct Soap {
     strangers: usize,
     settings: Settings,
     reception: Reception,
+    broadcasts: Broadcasts,
     ready: Vec<u64>,
     sent: Vec<RequestId>,
 }
@@ -72,6 +74,7 @@ impl Soap {
             strangers: 0,
             settings: settings.clone(),
             reception: Reception::new(domain, rank, credential, settings),
+            broadcasts: Broadcasts::default(),
             ready: Vec::new(),
             sent: Vec::new(),
         })
@@ -185,28 +188,26 @@ impl Soap {
     }
 
     /// Sends messages on to the ranks below this one in the binomial tree.
-    fn forward(&mut self) {
+    fn forward(&mut self, engine: &Engine) {
         let rank = self.reception.rank;
-        let size = u32::try_from(self.outgoing.len()).unwrap_or(u32::MAX);
-        for Forward { header, sequences, data } in std::mem::take(&mut self.reception.forwards) {
+        let size = engine.size();
+        self.broadcasts.release(engine);
+        for forward in std::mem::take(&mut self.reception.forwards) {
+            let (header, sequences) = (&forward.header, &forward.sequences);
             let place = relative(rank, header.from, size);
             let mut bit = parent_bit(place, size) / 2;
             while bit > 0 {
                 if place + bit < size {
                     let to = real(place + bit, header.from, size);
-                    let sequence = sequences[to as usize];
-                    let frame = Frame {
-                        header: Header { to, sequence, ..header },
-                        payload: Payload::Owned(data.clone()),
-                        request: None,
-                        eager: None,
-                    };
                     let head = |sender: &mut Sender, frame: &Frame| {
-                        sender.broadcast_head(&frame.header, &sequences)
+                        sender.broadcast_head(&frame.header, sequences)
                     };
-                    self.outgoing[to as usize].send_as(head, frame, &self.poller);
+                    self.outgoing[to as usize].send_as(head, forward.to(to), &self.poller);
                 }
                 bit /= 2;
+            }
+            if header.from == rank {
+                self.broadcasts.keep(forward, engine);
             }
         }
     }
@@ -261,7 +262,7 @@ impl Transport for Soap {
         any |= self.admit(engine);
         self.end_strangers(engine);
         any |= self.receive(engine);
-        self.forward();
+        self.forward(engine);
         attend(&mut self.outgoing, &self.poller, engine);
         any
     }
@@ -296,6 +297,10 @@ impl Transport for Soap {
 
     fn disconnect(&mut self, rank: Rank) {
         self.outgoing[rank as usize].close();
+        let size = u32::try_from(self.outgoing.len()).unwrap_or(u32::MAX);
+        for (to, missed) in self.broadcasts.below(rank, size) {
+            self.outgoing[to as usize].send(missed.to(to), &self.poller);
+        }
         for slot in &mut self.incoming {
             // Where a `receive` waits, a client does.
             let old = slot.take_if(|incoming| incoming.peer == Some(rank) && !incoming.receives());
