@@ -32,6 +32,7 @@ mod partial;
 mod register;
 mod small;
 mod sweep;
+mod writeback;
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};

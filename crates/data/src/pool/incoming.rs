@@ -12,6 +12,7 @@ use fishplate_contract::{Digest, Principal};
 use super::error::is_full;
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm, Hasher};
+use super::writeback::Writeback;
 use super::{Pool, PoolError, PoolInner, random_name, remove_file};
 use crate::lease::{Lease, create_leased, is_at, open_exclusive};
 
@@ -37,6 +38,7 @@ pub struct Incoming {
     len: u64,
     expected: Option<u64>,
     hasher: Hasher,
+    writeback: Writeback,
     version: Option<String>,
     /// The catalogue may have a row of it.
     rested: bool,
@@ -84,6 +86,7 @@ impl Pool {
             len,
             expected,
             hasher,
+            writeback: Writeback::default(),
             version,
             rested,
             only_resumable: false,
@@ -220,6 +223,7 @@ impl Incoming {
                 .map_err(PoolError::io("writing", self.inner.directory()))?;
         }
         self.hasher.update(&self.file, &bytes).map_err(PoolError::io("hashing", &self.path))?;
+        self.writeback.reached(&self.file, end);
         self.len = end;
         Ok(())
     }
