@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::payload::Payload;
-use crate::service::{Auth, Service};
+use crate::service::{Auth, CONNECTIONS, Service};
 use crate::task::Task;
 
 /// How data is reached if no service tells: nobody in particular asks.
@@ -114,7 +114,8 @@ pub(crate) fn put(
     auth: Option<Auth>,
 ) -> Task {
     let credentials = Credentials::of_user().with(auth.map(Auth::credential));
-    let settings = Settings { credentials, ..Settings::default() };
+    let settings =
+        Settings { credentials, connections: CONNECTIONS.clone(), ..Settings::default() };
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
     let counter = Arc::clone(&meter);
     let putting = async move { UploadTarget::find(&url, settings).await?.put(&path, &meter).await };

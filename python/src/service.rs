@@ -1,12 +1,14 @@
 //! A service's verbs.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use fishplate_client::find::{ServiceQuery, differences, find as find_services};
 use fishplate_client::watch::CallWatch;
-use fishplate_client::{Credential, Credentials, Error, Meter, Options, Settings, listing};
+use fishplate_client::{
+    Connections, Credential, Credentials, Error, Meter, Options, Settings, listing,
+};
 use fishplate_contract::{
     CallOptions, Caller, JobFilter, JobId, JobReport, JobState, LogStream, OutputChoice,
     OutputForm, SessionId,
@@ -371,6 +373,9 @@ pub(crate) fn find(
     }))
 }
 
+/// Those of this process: services that are called one after the other are often at the same host.
+pub(crate) static CONNECTIONS: LazyLock<Connections> = LazyLock::new(Connections::default);
+
 /// How a server is reached.
 pub(crate) fn settings(
     timeout: Option<f64>,
@@ -385,6 +390,7 @@ pub(crate) fn settings(
         ca_file,
         address,
         credentials: Credentials::of_user().with(auth.map(Auth::credential)),
+        connections: CONNECTIONS.clone(),
         ..Settings::default()
     };
     if let Some(wait) = duration(connect_timeout)? {

@@ -27,6 +27,7 @@
 //!
 //! - [`error`]: what can go wrong between us and a service
 //! - [`settings`]: how to reach a service, and options of one exchange
+//! - [`connections`]: what services of one host use together
 //! - [`credentials`]: what says who calls, and to whom it is said
 //! - [`service`]: the service and its verbs
 //! - `caller`: the service as a [`Caller`](fishplate_contract::Caller)
@@ -47,6 +48,7 @@ pub mod arguments;
 pub mod array;
 mod body;
 mod caller;
+pub mod connections;
 pub mod credentials;
 pub mod data;
 pub mod deliver;
@@ -70,6 +72,7 @@ mod spool;
 mod transport;
 pub mod watch;
 
+pub use connections::Connections;
 pub use credentials::{Credential, Credentials};
 pub use error::Error;
 pub use fishplate_contract::{CallOptions, JobFilter, JobPage, KillResult, LogPage, LogStream};

@@ -8,6 +8,7 @@ use fishplate_contract::CallOptions;
 use fishplate_data::policy::PolicySettings;
 use fishplate_wire::{ArrayForm, Packaging, SoapVersion, WireLimits};
 
+use crate::connections::Connections;
 use crate::credentials::Credentials;
 use crate::meter::Meter;
 
@@ -42,6 +43,8 @@ pub struct Settings {
     /// Which addresses may be reached, for who acts on the word of others; `None`: all, because whoever runs us may reach
     /// whatever this machine reaches.
     pub policy: Option<PolicySettings>,
+    /// The connections that are used: of all who have a clone of these.
+    pub connections: Connections,
 }
 
 impl Settings {
@@ -97,6 +100,7 @@ impl Default for Settings {
             retry: Retry::default(),
             limits: WireLimits::default(),
             policy: None,
+            connections: Connections::default(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! HTTP as the client needs it: its errors, and documents behind redirects.
 
+use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use fishplate_contract::{Fault, FaultCode};
-use fishplate_data::http::tls::{TlsError, Trust};
-use fishplate_data::http::{Client, ClientError, ResponseBody, SystemAddresses};
-use fishplate_data::policy::Policy;
-use fishplate_data::transfer::{Addresses, TransferError, TransferSettings, root_cause};
+use fishplate_data::http::tls::TlsError;
+use fishplate_data::http::{Client, ClientError, ResponseBody};
+use fishplate_data::transfer::{TransferError, root_cause};
+use flate2::read::GzDecoder;
 use http::{Request, Response, Uri, header};
 use http_body_util::{BodyExt, Limited};
 
@@ -25,23 +26,17 @@ pub(crate) type IncomingBody = ResponseBody<SegmentBody>;
 
 /// The HTTP client of one service.
 pub(crate) struct Transport {
-    client: Client<SegmentBody>,
+    client: Arc<Client<SegmentBody>>,
     credentials: CredentialLookup,
 }
 
 impl Transport {
     /// One for what the user calls `url`.
     pub(crate) fn new(settings: &Settings, url: &Uri) -> Self {
-        let trust = Trust::of(settings.ca_file.clone());
-        let interim = TransferSettings::default().interim;
-        let addresses: Arc<dyn Addresses> = match &settings.policy {
-            Some(policy) => Arc::new(Policy::new(policy.clone())),
-            None => Arc::new(SystemAddresses),
-        };
         let address = settings.address.as_deref().and_then(|url| location::parse(url).ok());
         let named = [url.clone()].into_iter().chain(address);
         Self {
-            client: Client::new(addresses, trust, settings.connect_timeout, interim),
+            client: settings.connections.client(settings),
             credentials: CredentialLookup::new(&settings.credentials, named),
         }
     }
@@ -82,6 +77,7 @@ impl Transport {
                     header::ACCEPT,
                     "text/xml, application/wsdl+xml, application/xml, */*;q=0.5",
                 )
+                .header(header::ACCEPT_ENCODING, "gzip")
                 .body(SegmentBody::empty())
                 .map_err(|error| bad_url(&url, &error))?;
             let answer = self.send(request).await?;
@@ -94,18 +90,35 @@ impl Transport {
             if !answer.status().is_success() {
                 return Err(no_soap(&url, answer).await);
             }
+            let gzipped = answer
+                .headers()
+                .get(header::CONTENT_ENCODING)
+                .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip"));
             let body = Limited::new(answer.into_body(), DESCRIPTION_SIZE).collect().await;
-            let body = body.map_err(|error| Error::ConnectionLost {
-                url: url.to_string(),
-                reason: root_cause(&*error),
-            })?;
-            return Ok((String::from_utf8_lossy(&body.to_bytes()).into_owned(), url));
+            let lost = |reason| Error::ConnectionLost { url: url.to_string(), reason };
+            let body = body.map_err(|error| lost(root_cause(&*error)))?.to_bytes();
+            let body = match gzipped {
+                true => decompressed(&body).map_err(|error| lost(error.to_string()))?,
+                false => body.into(),
+            };
+            return Ok((String::from_utf8_lossy(&body).into_owned(), url));
         }
         Err(Error::BadUrl {
             url: url.to_string(),
             reason: format!("it leads from one address to the next, more than {REDIRECTS} times"),
         })
     }
+}
+
+/// What was compressed with gzip; an error if it would be too large, or its end is missing.
+fn decompressed(body: &[u8]) -> io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    let decoder = GzDecoder::new(body);
+    let read = decoder.take(DESCRIPTION_SIZE as u64 + 1).read_to_end(&mut plain)?;
+    if read > DESCRIPTION_SIZE {
+        return Err(io::Error::other(format!("it is larger than {DESCRIPTION_SIZE} bytes")));
+    }
+    Ok(plain)
 }
 
 fn bad_url(url: &Uri, error: &http::Error) -> Error {
@@ -149,7 +162,28 @@ fn first_line(body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
+
+    #[test]
+    fn what_was_compressed_is_whole_and_bounded() {
+        let compressed = |text: &[u8]| {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(text).unwrap();
+            encoder.finish().unwrap()
+        };
+        let small = compressed(b"<definitions/>");
+        assert_eq!(decompressed(&small).unwrap(), b"<definitions/>");
+        for len in 0..small.len() {
+            assert!(decompressed(&small[..len]).is_err(), "{len} bytes");
+        }
+        assert!(decompressed(&compressed(&vec![b' '; DESCRIPTION_SIZE])).is_ok());
+        assert!(decompressed(&compressed(&vec![b' '; DESCRIPTION_SIZE + 1])).is_err());
+    }
 
     #[test]
     fn the_first_line_of_a_body_is_short_and_harmless() {

@@ -44,6 +44,19 @@ async fn a_call_gives_the_outputs_and_the_job_behind_them_over_one_connection() 
 }
 
 #[tokio::test]
+async fn services_whose_settings_are_clones_use_each_others_connections() {
+    let server = echoing().await;
+    let settings = Settings::default();
+    for expected in [1, 1, 2] {
+        // Made anew, settings share nothing.
+        let settings = if expected == 1 { settings.clone() } else { Settings::default() };
+        let service = Service::connect_with(&server.url(), settings).await.unwrap();
+        service.call("call", vec![x("1")], &Options::default()).await.unwrap();
+        assert_eq!(server.connections.load(SeqCst), expected);
+    }
+}
+
+#[tokio::test]
 async fn the_url_may_have_wsdl_or_not_and_may_lead_elsewhere() {
     let server = echoing().await;
     for url in

@@ -1,7 +1,7 @@
-//! What a client takes: media ranges and their weights (RFC 9110, section 12.5.1).
+//! What a client takes: media ranges and content codings, and their weights (RFC 9110, section 12.5).
 
 use fishplate_wire::media::MediaType;
-use hyper::header::{self, HeaderMap};
+use hyper::header::{self, HeaderMap, HeaderName};
 
 /// A weight: thousandths, from 0, which is not at all.
 const MOST: u16 = 1000;
@@ -12,8 +12,7 @@ pub(crate) struct Accepted(Vec<(u16, MediaType)>);
 
 impl Accepted {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let fields = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
-        let ranges = fields.flat_map(members).map(MediaType::parse);
+        let ranges = all(headers, &header::ACCEPT);
         let weighted = |range| (weight(&range), range);
         Self(ranges.filter(|it| !it.essence.is_empty()).map(weighted).collect())
     }
@@ -44,6 +43,17 @@ impl Accepted {
         };
         wanted.peek().is_some() && wanted.all(|(_, range)| is_json(range))
     }
+}
+
+/// Whether content may come in this coding: it is named, and not refused.
+pub(crate) fn takes_coding(headers: &HeaderMap, coding: &str) -> bool {
+    all(headers, &header::ACCEPT_ENCODING).any(|it| it.essence == coding && weight(&it) > 0)
+}
+
+/// What all fields of a name have, with parameters.
+fn all(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = MediaType> {
+    let fields = headers.get_all(name).iter().filter_map(|it| it.to_str().ok());
+    fields.flat_map(members).map(MediaType::parse)
 }
 
 /// The members of a list, between commas that are not in quotes.
@@ -124,6 +134,23 @@ mod tests {
         {
             assert_eq!(accepted(&[field]).weight("a/b"), weight, "{field}");
         }
+    }
+
+    #[test]
+    fn a_coding_is_taken_if_it_is_named_and_not_refused() {
+        for (field, is_taken) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.1", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.000, br", false),
+            ("x-gzip, *", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.append(header::ACCEPT_ENCODING, HeaderValue::from_static(field));
+            assert_eq!(takes_coding(&headers, "gzip"), is_taken, "{field}");
+        }
+        assert!(!takes_coding(&HeaderMap::new(), "gzip"));
     }
 
     #[test]

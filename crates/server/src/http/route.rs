@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,16 +12,18 @@ use fishplate_contract::{Fault, FaultCode, Principal};
 use fishplate_ranks::transport::route::PROTOCOL;
 use fishplate_wire::wsdl::View;
 use fishplate_wire::{MessageHead, ReplyForm, pack_reply, write_fault};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
-use super::accept::Accepted;
+use super::accept::{Accepted, takes_coding};
 use super::body::Incoming;
 use super::origin::Refusal;
-use super::reply::{HttpBody, HttpResponse};
+use super::reply::{HttpBody, HttpResponse, reply_with};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action};
 use crate::faces::html::domain::{self as domain_html, DomainResource};
@@ -75,10 +78,7 @@ where
                 let body = Incoming::new(body, &host.settings);
                 post(host, entry, &parts, body, sender).await
             }
-            Method::GET | Method::HEAD => {
-                let query = parts.uri.query().unwrap_or("");
-                Box::pin(describe(host, entry, query, principal)).await
-            }
+            Method::GET | Method::HEAD => Box::pin(describe(host, entry, &parts, principal)).await,
             _ => not_allowed("GET to read and POST to call", "GET, HEAD, POST"),
         };
     }
@@ -311,14 +311,15 @@ const SOAP_ACTION: HeaderName = HeaderName::from_static("soapaction");
 async fn describe(
     host: &Host,
     entry: &ServiceEntry,
-    query: &str,
+    asked: &Parts,
     caller: &Principal,
 ) -> HttpResponse {
+    let query = asked.uri.query().unwrap_or("");
     if let Some(examples) = html::example::asked_for(host, entry, query) {
         return page::reply(200, examples);
     }
     match View::from_query(query) {
-        Ok(Some(view)) => text(200, "text/xml; charset=utf-8", entry.wsdl(view)),
+        Ok(Some(view)) => wsdl(&asked.headers, entry.wsdl(view)),
         Ok(None) => {
             let name = entry.service().name.as_str();
             let earlier = ogc::given_to(host, caller, name, query).await;
@@ -329,6 +330,22 @@ async fn describe(
         }
         Err(error) => text(404, PLAIN, format!("{error}\n")),
     }
+}
+
+/// A description, compressed for who takes that: tens of kilobytes of the same words, which across a long link are several
+/// round trips on a new connection. It has no secrets, of which a compressed length could tell.
+fn wsdl(asked: &HeaderMap, plain: String) -> HttpResponse {
+    let compressed = || {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(plain.as_bytes()).and_then(|()| encoder.finish()).ok()
+    };
+    let compressed = takes_coding(asked, "gzip").then(compressed).flatten();
+    let coding = compressed.is_some().then_some((header::CONTENT_ENCODING, "gzip"));
+    let fields =
+        [(header::CONTENT_TYPE, "text/xml; charset=utf-8"), (header::VARY, "Accept-Encoding")];
+    let fields: Vec<_> = fields.into_iter().chain(coding).collect();
+    let body = compressed.map_or_else(|| HttpBody::bytes(plain), HttpBody::bytes);
+    reply_with(StatusCode::OK, &fields, body)
 }
 
 /// What is wrong with a message's content coding.

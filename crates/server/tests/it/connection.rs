@@ -1,5 +1,8 @@
 //! Connections: what is asked where, answers as they come, `100 Continue`.
 
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::server::{Server, call, read, request, status};
@@ -35,6 +38,32 @@ async fn each_path_has_its_methods() {
             assert!(answer.contains("\r\nAllow: "), "{line}: {answer}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_description_is_compressed_for_who_takes_that() {
+    let server = Server::start().await;
+    let plain = server.ask(&request("GET /matrix?wsdl", HOST, "")).await;
+    let (head, plain) = plain.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains("\r\nVary: Accept-Encoding") && !head.contains("Content-Encoding"),
+        "{head}"
+    );
+    let mut stream = server.connect().await;
+    let fields = format!("{HOST}Accept-Encoding: gzip, deflate\r\n");
+    stream.write_all(request("GET /matrix?wsdl", &fields, "").as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let end = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8_lossy(&answer[..end]);
+    for field in ["Content-Encoding: gzip", "Vary: Accept-Encoding", "Content-Type: text/xml"] {
+        assert!(head.contains(field), "{head}");
+    }
+    let compressed = &answer[end + 4..];
+    assert!(compressed.len() < plain.len() / 4, "{} of {} bytes", compressed.len(), plain.len());
+    let mut text = String::new();
+    GzDecoder::new(compressed).read_to_string(&mut text).unwrap();
+    assert_eq!(text, plain);
 }
 
 #[tokio::test]
