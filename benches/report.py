@@ -164,6 +164,26 @@ def tls(found: dict) -> list[str]:
     return lines
 
 
+def gateway(found: dict) -> list[str]:
+    times = found["one_way_seconds"]
+    sizes = [int(n) for n in times["raw"]]
+    lines = [
+        "### Messages through gateways, and over TLS", "",
+        under(found, f"{found['load']['least']} to {found['load']['most']}"), "",
+        "PingPong of two ranks, least one-way times. Through gateways each rank's server passes on what comes for it, which is a read, a "
+        f"write and two switches of processes more. The cipher is {found['cipher']}: OpenSSL's `speed` encrypts "
+        f"{found['cipher_bytes_a_second'] / 1e9:.2f} GB/s of records with it, and a message is encrypted and decrypted once each.", "",
+        "| bytes | raw TCP | direct | through gateways | to direct | gateways over TLS | to plain gateways | TLS adds | the cipher alone |",
+        "|" + "---|" * 9,
+    ]  # fmt: skip
+    for n in sizes:
+        raw, direct, plain, encrypted = (times[way][str(n)]["least"] * 1e6 for way in ("raw", "direct", "gateway", "gateway, TLS"))
+        alone = 2 * 8 * n * n / found["cipher_bytes_a_second"] * 1e6
+        lines.append(f"| {8 * n * n:,} | {raw:.1f} µs | {direct:.1f} µs | {plain:.1f} µs | {plain / direct:.2f} | {encrypted:.1f} µs "
+                     f"| {encrypted / plain:.2f} | {encrypted - plain:.1f} µs | {alone:.1f} µs |")  # fmt: skip
+    return lines
+
+
 def soak(found: dict) -> list[str]:
     before, after, slope = found["before"], found["after"], found["bytes_per_call"]
     lines = [
@@ -352,7 +372,7 @@ def audited(found: dict | None) -> str:
     return f"{found['lost']}, {found['doubled']} of {found['answered']:,}" if found else ""
 
 
-ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "streams": streams,
+ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "tls": tls, "gateway": gateway, "streams": streams,
         "soak": soak, "fairness": fairness, "workflow": workflow, "small": small, "faces": faces, "quake": quake,
         **{f"{name}{way}": pipe for name in problem.MEASUREMENTS for way in ("", "-link")}, "pipe-killed": pipe_killed}
 

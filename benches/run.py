@@ -17,6 +17,7 @@ import dependability  # noqa: E402
 import faces  # noqa: E402
 import fairness  # noqa: E402
 import figure8  # noqa: E402
+import gateway  # noqa: E402
 import killed  # noqa: E402
 import machine  # noqa: E402
 import messages  # noqa: E402
@@ -63,6 +64,7 @@ MEASUREMENTS = {
     "quake": lambda options, scratch: dependability.measure(tools(options, scratch), options.only, options.quick,
                                                                   RESULTS / "quake.json"),
     "faces": lambda options, scratch: faces.measure(tools(options, scratch), place(options, scratch), options.only, options.quick),
+    "gateway": lambda options, scratch: gateway.measure(tools(options, scratch), place(options, scratch), 2 if options.quick else 5),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }
