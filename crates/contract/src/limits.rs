@@ -591,7 +591,7 @@ limits! {
         /// how long a SOAP client may ask a rank to wait for a message (`receive`);
         /// a longer wait is refused
         receive_wait: Duration = Duration::from_secs(60), Time Launch;
-        /// SOAP clients whose calls of `store` and `bstore` a rank counts;
+        /// SOAP clients whose calls of `store`, `bstore` and `receive` a rank counts;
         /// one more is refused
         soap_clients: usize = 1024, Count Launch;
         /// a wait of a rank that lasts longer is told to its launcher or server, with what it waits for;

@@ -253,7 +253,7 @@ fn what_a_client_may_not_is_refused_and_disturbs_nobody() {
                 store(1)
                     .field("client", "another")
                     .refused(url, 500)
-                    .contains("have stored messages")
+                    .contains("are counted already")
             );
             // What a rank says comes once too; the numbers of the pair are its own.
             let ranks = store(1).without("client").field("tag", 6);
@@ -346,6 +346,71 @@ fn a_broadcast_goes_down_the_tree() {
             }
         });
     }
+}
+
+/// Its answer is lost, or its connection breaks while it waits: it asks again under the same number.
+#[test]
+fn a_receive_that_comes_again_gives_the_same() {
+    let settings = Settings { unexpected_memory: 1_000_000, ..Settings::default() };
+    let serve = |world: &Communicator| {
+        if world.rank() == 1 {
+            world.recv::<u8>(&mut [], 0, 6).unwrap();
+            world.send(b"one", 0, 8).unwrap();
+            world.send(&vec![5u8; 300_000], 0, 8).unwrap();
+            world.send(b"last", 0, 8).unwrap();
+        }
+    };
+    served(2, &settings, serve, |urls| {
+        let receive = |number: u64| {
+            call("receive").field("tag", 8).field("client", "a").field("sequence", number)
+        };
+        // One that waits, and whose connection is closed.
+        let host = urls[0].strip_prefix("http://").unwrap().split('/').next().unwrap();
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.write_all(&receive(1).bytes(&urls[0])).unwrap();
+        drop(stream);
+        assert_eq!(store(1).field("tag", 6).post(&urls[1]).status, 200);
+        for (number, length) in [(1, 4), (2, 400_000), (3, 8)] {
+            let first = receive(number).post(&urls[0]);
+            let data = first.element("data").unwrap_or_else(|| panic!("{}", first.body));
+            assert_eq!(data.len(), length);
+            assert_eq!(receive(number).post(&urls[0]).body, first.body);
+            let ahead = receive(number + 2).refused(&urls[0], 500);
+            assert!(ahead.contains(&format!("the next of client a is {}", number + 1)), "{ahead}");
+        }
+        assert!(receive(2).refused(&urls[0], 500).contains("came before: its next is 4"));
+        assert!(receive(4).without("sequence").refused(&urls[0], 500).contains("count its calls"));
+        let none = || receive(4).field("wait", 0).post(&urls[0]);
+        assert_eq!(none().element("received").as_deref(), Some("false"));
+        assert_eq!(none().element("received").as_deref(), Some("false"));
+        // It counts what it stores by itself.
+        let stored = store(1).field("client", "a");
+        assert_eq!(stored.post(&urls[1]).status, 200);
+    });
+}
+
+/// What is kept for clients who received it is no more than others may have waiting.
+#[test]
+fn what_clients_received_last_has_a_bound() {
+    let settings = Settings { unexpected_memory: 300_000, ..Settings::default() };
+    let serve = |world: &Communicator| {
+        if world.rank() == 1 {
+            for _ in 0..3 {
+                world.send(&vec![5u8; 140_000], 0, 8).unwrap();
+            }
+        }
+    };
+    served(2, &settings, serve, |urls| {
+        let receive = |client: &str, number: u64| {
+            call("receive").field("tag", 8).field("client", client).field("sequence", number)
+        };
+        assert_eq!(receive("a", 1).post(&urls[0]).status, 200);
+        assert_eq!(receive("b", 1).post(&urls[0]).status, 200);
+        assert!(receive("c", 1).refused(&urls[0], 503).contains("no room is left"));
+        // Who receives again lets go of what it had.
+        assert_eq!(receive("a", 2).post(&urls[0]).status, 200);
+        assert!(receive("a", 1).refused(&urls[0], 500).contains("came before"));
+    });
 }
 
 /// Ranks inside the tree die and have sent nothing on: those below them miss nothing, and what is sent later comes too.

@@ -15,6 +15,8 @@ use fishplate_wire::{
 use crate::buffer::Memory;
 use crate::engine::{Engine, Envelope};
 use crate::header::RequestId;
+use crate::matching::Pattern;
+use crate::transport::soap::clients::Room;
 use crate::transport::soap::http::{RequestHead, answer};
 use crate::transport::soap::operations::{Arguments, NAMESPACE, Operations, ReceiveRequest};
 use crate::transport::soap::reception::{Reception, unavailable};
@@ -159,79 +161,128 @@ fn bytes(segments: Vec<fishplate_wire::Segment>) -> Vec<u8> {
 pub(super) struct Receiving {
     pub(super) form: ReplyForm,
     wanted: ReceiveRequest,
-    until: Instant,
-    /// The message that it found, while its payload comes.
-    message: Option<(RequestId, Memory, Envelope)>,
+    /// When it is answered without a message; `None` once it has one.
+    until: Option<Instant>,
+    /// The message that it found, while its payload comes; that of a client that counts is [the client's](super::clients).
+    message: Option<FoundMessage>,
 }
 
 impl Receiving {
     pub(super) fn new(form: ReplyForm, wanted: ReceiveRequest) -> Self {
-        Self { form, wanted, until: Instant::now() + wanted.wait, message: None }
+        let until = Some(Instant::now() + wanted.wait);
+        Self { form, wanted, until, message: None }
     }
 
     /// When it has to be answered.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.message.is_none().then_some(self.until)
+        self.until
     }
 
     /// Its request, once it has a message. Until it is over, or [detached](crate::transport::Transport::detach) and released, the payload
     /// may come into the memory here.
     pub(super) fn request(&self) -> Option<RequestId> {
-        self.message.as_ref().map(|(request, ..)| *request)
+        self.message.as_ref().map(|message| message.request)
     }
 
     /// Its request is not wanted any more.
     pub(super) fn release(self, engine: &mut Engine) {
-        if let Some((request, _memory, _)) = self.message {
-            engine.release(request);
+        if let Some(message) = self.message {
+            engine.release(message.request);
         }
     }
 
-    /// What it gives, once it is known. A message may have `most` bytes.
+    /// What it gives, once it is known.
     pub(super) fn advance(
         &mut self,
+        reception: &mut Reception,
         engine: &mut Engine,
-        most: usize,
     ) -> Option<Result<Vec<Argument>, Fault>> {
-        let failed = |error: crate::Error| Some(Err(unavailable(error.to_string())));
+        let most = reception.most_held;
+        if let Some((client, number)) = &self.wanted.client {
+            let mut room = Room { held: &mut reception.held, most };
+            let call = (client.as_str(), *number);
+            let pattern = self.wanted.pattern;
+            return reception.clients.receive(call, pattern, &mut self.until, &mut room, engine);
+        }
         if self.message.is_none() {
-            match engine.probe(self.wanted.pattern) {
-                Ok(None) if Instant::now() < self.until => return None,
-                Ok(None) => return Some(Ok(vec![Argument::text("received", "false")])),
-                Ok(Some(Envelope { length, .. })) if length > most => {
-                    let message = format!(
-                        "the message has {length} bytes, more than unexpected_memory, {most}"
-                    );
-                    let fault = Fault::new(FaultCode::MessageTooLarge, message);
-                    return Some(Err(fault.limit("unexpected_memory", format!("{most} bytes"))));
-                }
-                Ok(Some(_)) => {}
-                Err(error) => return failed(error),
+            match FoundMessage::claim(self.wanted.pattern, engine, most, most) {
+                Ok(None) if self.until.is_some_and(|until| Instant::now() < until) => return None,
+                Ok(None) => return Some(Ok(nothing_received())),
+                Ok(message) => self.message = message,
+                Err(fault) => return Some(Err(fault)),
             }
-            match engine.matched_probe(self.wanted.pattern) {
-                Ok(Some((id, envelope))) => {
-                    let mut memory = Memory::Scratch(vec![0; envelope.length].into());
-                    let buffer = memory.receive(0..envelope.length);
-                    let request = engine.receive_message(id, buffer);
-                    self.message = Some((request, memory, envelope));
-                }
-                Ok(None) => return None,
-                Err(error) => return failed(error),
-            }
+            self.until = None;
         }
-        let (request, memory, envelope) = self.message.as_mut()?;
-        if let Err(error) = engine.take_outcome(*request)? {
-            self.message = None;
-            return failed(error);
-        }
-        let data = Bytes::copy_from_slice(memory.send(0..envelope.length).bytes());
-        let outputs = vec![
-            Argument::text("received", "true"),
-            Argument::text("fromRank", envelope.source.to_string()),
-            Argument::text("tag", envelope.tag.to_string()),
-            Argument::new("data", Value::Data(Payload::Inline(data))),
-        ];
+        let outcome = self.message.as_mut()?.outputs(engine)?;
         self.message = None;
-        Some(Ok(outputs))
+        Some(outcome)
     }
+}
+
+/// A message that a `receive` has found, and the memory that its payload comes into.
+#[derive(Debug)]
+pub(super) struct FoundMessage {
+    request: RequestId,
+    memory: Memory,
+    envelope: Envelope,
+}
+
+impl FoundMessage {
+    /// Takes a message, if there is one, of which `free` bytes may be now and `most` ever.
+    pub(super) fn claim(
+        pattern: Pattern,
+        engine: &mut Engine,
+        free: usize,
+        most: usize,
+    ) -> Result<Option<Self>, Fault> {
+        let failed = |error: crate::Error| unavailable(error.to_string());
+        match engine.probe(pattern).map_err(failed)? {
+            None => return Ok(None),
+            Some(Envelope { length, .. }) if length > most => {
+                let message =
+                    format!("the message has {length} bytes, more than unexpected_memory, {most}");
+                let fault = Fault::new(FaultCode::MessageTooLarge, message);
+                return Err(fault.limit("unexpected_memory", format!("{most} bytes")));
+            }
+            Some(Envelope { length, .. }) if length > free => {
+                let problem = format!("no room is left for the message, of {length} bytes");
+                let fault = unavailable(problem);
+                return Err(fault.limit("unexpected_memory", format!("{most} bytes")));
+            }
+            Some(_) => {}
+        }
+        let found = engine.matched_probe(pattern).map_err(failed)?;
+        Ok(found.map(|(id, envelope)| {
+            let mut memory = Memory::Scratch(vec![0; envelope.length].into());
+            let request = engine.receive_message(id, memory.receive(0..envelope.length));
+            Self { request, memory, envelope }
+        }))
+    }
+
+    /// Its bytes.
+    pub(super) fn length(&self) -> usize {
+        self.envelope.length
+    }
+
+    /// What `receive` gives, once the payload is here.
+    pub(super) fn outputs(&mut self, engine: &mut Engine) -> Option<Result<Vec<Argument>, Fault>> {
+        if let Err(error) = engine.take_outcome(self.request)? {
+            return Some(Err(unavailable(error.to_string())));
+        }
+        let data = self.memory.send(0..self.envelope.length);
+        Some(Ok(vec![
+            Argument::text("received", "true"),
+            Argument::text("fromRank", self.envelope.source.to_string()),
+            Argument::text("tag", self.envelope.tag.to_string()),
+            Argument::new(
+                "data",
+                Value::Data(Payload::Inline(Bytes::copy_from_slice(data.bytes()))),
+            ),
+        ]))
+    }
+}
+
+/// What a `receive` gives that waited in vain.
+pub(super) fn nothing_received() -> Vec<Argument> {
+    vec![Argument::text("received", "false")]
 }

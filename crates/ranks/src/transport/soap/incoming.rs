@@ -185,9 +185,9 @@ impl Incoming {
     }
 
     /// Answers a `receive` whose message is here, or whose time is over; whether it did.
-    pub(super) fn receive(&mut self, reception: &Reception, engine: &mut Engine) -> bool {
+    pub(super) fn receive(&mut self, reception: &mut Reception, engine: &mut Engine) -> bool {
         let State::Receive(receiving) = &mut self.state else { return false };
-        let Some(outcome) = receiving.advance(engine, reception.most_held) else { return false };
+        let Some(outcome) = receiving.advance(reception, engine) else { return false };
         let State::Receive(receiving) = std::mem::replace(&mut self.state, State::Head) else {
             return false;
         };

@@ -10,7 +10,7 @@
 //! - `outgoing`: what a sender says and hears
 //! - `incoming`: a connection from a rank or a client; `answers`: what it says; `known_head`: the head that all messages of a rank have; `reception`: what all
 //!   connections share
-//! - `client_call`: a call that is read by `fishplate-wire`
+//! - `client_call`: a call that is read by `fishplate-wire`; `clients`: who counts its calls
 //! - `endpoint`: an address, and who is behind it
 //! - `transport`: all of it together
 //!
@@ -19,6 +19,7 @@
 mod answers;
 mod broadcasts;
 mod client_call;
+mod clients;
 mod endpoint;
 mod http;
 mod incoming;

@@ -109,6 +109,10 @@ fn receive() -> VerbDefinition {
         Parameter::new("wait", DataType::Double)
             .default(WAIT)
             .help("How long to wait for a message, in seconds."),
+        Parameter::new("sequence", DataType::Long)
+            .optional()
+            .help("The number of the call among the client's that receive, from 1; one that comes again gives the same."),
+        client(),
     ];
     let outputs = vec![
         Parameter::new("received", DataType::Bool).help("Whether there was one."),
@@ -176,10 +180,12 @@ pub(super) struct Stored {
 }
 
 /// What `receive` asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct ReceiveRequest {
     pub(super) pattern: Pattern,
     pub(super) wait: Duration,
+    /// The client and its number.
+    pub(super) client: Option<(String, u64)>,
 }
 
 impl Arguments {
@@ -197,22 +203,9 @@ impl Arguments {
             return Err(invalid("toRank", problem));
         }
         let from = self.rank("fromRank", ranks)?;
-        let client = self.text("client").map(str::to_owned);
-        let sequence = self.number::<u64>("sequence")?;
-        if sequence.is_some_and(|sequence| sequence == 0 || sequence > i64::MAX.cast_unsigned()) {
-            return Err(invalid("sequence", "numbers begin with 1"));
-        }
-        let missing = |name: &str, problem: &str| {
-            Fault::new(FaultCode::MissingParameter, format!("{operation}: {problem}"))
-                .parameter(name)
-        };
-        let client = match (client, sequence) {
-            (Some(client), Some(sequence)) => Some((client, sequence)),
-            (Some(_), None) => {
-                return Err(missing("sequence", "a client has to count its calls, from 1"));
-            }
-            (None, _) => None,
-        };
+        let sequence = self.sequence()?;
+        let client = self.counted(operation)?;
+        let missing = |name: &str, problem: &str| missing(operation, name, problem);
         let kind = self.word("kind", &Kind::ALL, Kind::name)?.unwrap_or(Kind::Eager);
         let mode = self.word("mode", &Mode::ALL, Mode::name)?.unwrap_or(Mode::Standard);
         if client.is_some() && (kind != Kind::Eager || mode == Mode::Synchronous) {
@@ -282,7 +275,27 @@ impl Arguments {
             let fault = Fault::new(FaultCode::ValueOutOfRange, message).parameter("wait");
             return Err(fault.limit("receive_wait", format!("{} ms", longest.as_millis())));
         }
-        Ok(ReceiveRequest { pattern: Pattern { context, source, tag: self.number("tag")? }, wait })
+        let client = self.counted("receive")?;
+        let pattern = Pattern { context, source, tag: self.number("tag")? };
+        Ok(ReceiveRequest { pattern, wait, client })
+    }
+
+    /// The client and the number of its call, if it counts them.
+    fn counted(&self, operation: &str) -> Result<Option<(String, u64)>, Fault> {
+        let Some(client) = self.text("client") else { return Ok(None) };
+        let Some(number) = self.sequence()? else {
+            let problem = "a client has to count its calls, from 1";
+            return Err(missing(operation, "sequence", problem));
+        };
+        Ok(Some((client.to_owned(), number)))
+    }
+
+    fn sequence(&self) -> Result<Option<u64>, Fault> {
+        let sequence = self.number::<u64>("sequence")?;
+        if sequence.is_some_and(|sequence| sequence == 0 || sequence > i64::MAX.cast_unsigned()) {
+            return Err(invalid("sequence", "numbers begin with 1"));
+        }
+        Ok(sequence)
     }
 
     fn at(&self, (domain, rank): (DomainId, Rank)) -> Result<DomainId, Fault> {
@@ -353,6 +366,10 @@ impl Arguments {
 
 fn bytes(payload: &Payload) -> Option<Vec<u8>> {
     payload.pieces().map(<[_]>::concat)
+}
+
+fn missing(operation: &str, name: &str, problem: &str) -> Fault {
+    Fault::new(FaultCode::MissingParameter, format!("{operation}: {problem}")).parameter(name)
 }
 
 /// A value that can't be right.

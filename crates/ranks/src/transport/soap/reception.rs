@@ -1,6 +1,5 @@
 //! What all connections to a rank share: who it is, what arrives, and what it knows of clients.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode};
@@ -13,6 +12,7 @@ use crate::engine::{Engine, Frame, Payload, ReceiveTarget};
 use crate::error::Error;
 use crate::header::{DomainId, Header, Kind, Rank};
 use crate::settings::Settings;
+use crate::transport::soap::clients::Clients;
 use crate::transport::soap::incoming::Incoming;
 use crate::transport::soap::operations::{Operations, Stored, invalid};
 use crate::transport::soap::outgoing::stored_before;
@@ -53,9 +53,7 @@ pub(super) struct Reception {
     pub(super) receive_wait: Duration,
     /// Payloads whose connection broke: they come again.
     interrupted: Vec<ReceiveTarget>,
-    /// The last number of each client's, and how many clients there may be.
-    clients: HashMap<String, u64>,
-    most_clients: usize,
+    pub(super) clients: Clients,
     /// What connections want to be sent.
     pub(super) forwards: Vec<Forward>,
 }
@@ -76,8 +74,7 @@ impl Reception {
             most_held: settings.unexpected_memory,
             receive_wait: settings.receive_wait,
             interrupted: Vec::new(),
-            clients: HashMap::new(),
-            most_clients: settings.soap_clients,
+            clients: Clients::new(settings.soap_clients),
             forwards: Vec::new(),
         }
     }
@@ -177,7 +174,7 @@ impl Reception {
             return Err(unavailable(format!("rank {} has failed or left", header.from)));
         }
         if let Some((client, number)) = &client {
-            self.check_client(client, *number)?;
+            self.clients.check_stored(client, *number)?;
         }
         match (is_broadcast, sequences) {
             (true, None) => self.begin_broadcast(header, data, engine)?,
@@ -198,7 +195,7 @@ impl Reception {
             (false, _) => self.store_numbered(header, &data, others, engine)?,
         }
         if let Some((client, number)) = client {
-            self.clients.insert(client, number);
+            self.clients.stored(client, number);
         }
         Ok(())
     }
@@ -243,30 +240,6 @@ impl Reception {
             data,
         });
         Ok(())
-    }
-
-    /// Whether a client's call is the next one.
-    fn check_client(&self, client: &str, number: u64) -> Result<(), Fault> {
-        let last = self.clients.get(client).copied();
-        if last.is_none() && self.clients.len() >= self.most_clients {
-            let message =
-                format!("client: {} clients have stored messages already", self.most_clients);
-            let fault = Fault::new(FaultCode::LimitExceeded, message).parameter("client");
-            return Err(fault.limit("soap_clients", self.most_clients));
-        }
-        let next = last.unwrap_or_default() + 1;
-        match number {
-            _ if number == next => Ok(()),
-            _ if number < next => {
-                let problem =
-                    format!("call {number} of client {client} came before: its next is {next}");
-                Err(invalid("sequence", problem))
-            }
-            _ => Err(invalid(
-                "sequence",
-                format!("it is {number}, but the next of client {client} is {next}"),
-            )),
-        }
     }
 }
 

@@ -179,7 +179,7 @@ impl Soap {
         let mut any = false;
         for at in 0..self.incoming.len() {
             let Some(incoming) = self.incoming[at].as_mut() else { continue };
-            if incoming.receives() && incoming.receive(&self.reception, engine) {
+            if incoming.receives() && incoming.receive(&mut self.reception, engine) {
                 any = true;
                 self.read(at, engine);
             }
