@@ -313,6 +313,11 @@ impl Communicator {
             let data = sent_to_all(builder, send, &all);
             same_length("send", &data, &all, size_of::<T>())?;
             let from = builder.blocks("send", &data, size_of::<T>())?;
+            let hierarchy = self.hierarchy(self.algorithms().alltoall);
+            if let Some(hierarchy) = hierarchy.filter(|it| it.partition.is_far()) {
+                hierarchy.alltoall(&mut builder.s, &from, &to);
+                return Ok(());
+            }
             let algorithm = self.algorithms().alltoall(to[0].length(), builder.size);
             alltoall::alltoall(&mut builder.s, algorithm, builder.me, &from, &to, builder.size);
             Ok(())
@@ -490,6 +495,11 @@ impl Communicator {
             };
             if !(exclusive && builder.me == 0) {
                 same_length("send", &value, &into, size_of::<T>())?;
+            }
+            let hierarchy = self.hierarchy(self.algorithms().scan);
+            if let Some(hierarchy) = hierarchy.filter(|it| it.partition.is_far()) {
+                hierarchy.scan(&mut builder.s, exclusive, &value, &into);
+                return Ok(());
             }
             let algorithm = self.algorithms().scan();
             scan::scan(

@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use crate::buffer::Span;
 use crate::collective::accumulator::Accumulator;
-use crate::collective::algorithm::{Algorithms, Allreduce, Barrier, Broadcast, Gather, Reduce};
+use crate::collective::algorithm::{
+    Algorithms, Allreduce, Alltoall, Barrier, Broadcast, Gather, Reduce, Scan,
+};
 use crate::collective::allreduce::allreduce;
+use crate::collective::alltoall::alltoall;
 use crate::collective::broadcast::{barrier, broadcast, gather_nothing, tree};
 use crate::collective::gather::{gather, scatter, serial_gather, serial_scatter};
 use crate::collective::reduce::{in_order, reduce};
+use crate::collective::scan::scan;
 use crate::collective::schedule::Schedule;
 use crate::error::Result;
 use crate::group::Group;
@@ -54,6 +58,11 @@ impl Partition {
     fn leaders(&self, root: Rank) -> Vec<Rank> {
         let leader = |ranks: &Vec<Rank>| if ranks.contains(&root) { root } else { ranks[0] };
         self.members.iter().map(leader).collect()
+    }
+
+    /// Whether there is a long way between sites.
+    pub(super) fn is_far(&self) -> bool {
+        !self.is_near
     }
 
     /// Whether the ranks of each site follow each other, so that what is reduced at sites is reduced in the order of ranks.
@@ -407,6 +416,130 @@ impl Hierarchy<'_> {
             serial_scatter(s, me, leader, mine, &own);
         });
         Ok(())
+    }
+
+    /// Block i of `from` of every rank to rank i, and from it `to[i]`; all are of one length. What goes from one site to another is one
+    /// message between their leaders.
+    pub(super) fn alltoall(self, s: &mut Schedule, from: &[Span], to: &[Span]) {
+        let leaders = self.partition.leaders(0);
+        let (near, at) = self.partition.near(self.me);
+        let own = |blocks: &[Span]| {
+            near.iter().map(|rank| blocks[*rank as usize].clone()).collect::<Vec<_>>()
+        };
+        let (sent, received) = (own(from), own(to));
+        s.among(near, |s| {
+            alltoall(s, Alltoall::Scattered, at, &sent, &received, count(near));
+        });
+        let is_far = |ranks: &&Vec<Rank>| !ranks.contains(&self.me);
+        let far: Vec<Rank> =
+            self.partition.members.iter().filter(is_far).flatten().copied().collect();
+        let length = from[0].length();
+        let block = |_: Rank| length;
+        let (mine, theirs) = (s.scratch(far.len() * length), s.scratch(far.len() * length));
+        for (rank, part) in far.iter().zip(parts(&mine, &far, &block)) {
+            s.copy(&from[*rank as usize], &part);
+        }
+        // At the leader: what each rank of this site has for all others, and gets from them.
+        let rows = |s: &mut Schedule| -> Vec<Span> {
+            let count = if leaders.contains(&self.me) { near.len() } else { 0 };
+            (0..count).map(|_| s.scratch(far.len() * length)).collect()
+        };
+        let (packed, unpacked) = (rows(s), rows(s));
+        self.gather_at_site(s, &leaders, &mine, &packed, Some(Gather::Serial));
+        if leaders.contains(&self.me) {
+            let here = place(&leaders, self.me) as usize;
+            let sites: Vec<(Span, Span)> = (0..)
+                .zip(self.partition.members.iter())
+                .map(|(site, ranks)| {
+                    let bytes = if site == here { 0 } else { ranks.len() * near.len() * length };
+                    (s.scratch(bytes), s.scratch(bytes))
+                })
+                .collect();
+            let mut begun = 0;
+            let others = || {
+                sites.iter().zip(self.partition.members.iter()).filter(|(_, ranks)| is_far(ranks))
+            };
+            for ((out, _), ranks) in others() {
+                let columns = begun * length..(begun + ranks.len()) * length;
+                begun += ranks.len();
+                for (row, part) in packed.iter().zip(parts(out, near, &|_| columns.len())) {
+                    s.copy(&row.part(columns.clone()), &part);
+                }
+            }
+            let incoming: Vec<Span> = sites.iter().map(|(_, into)| into.clone()).collect();
+            self.between_sites(s, &leaders, |s, me| {
+                exchange(s, me, &incoming, |other| &sites[other as usize].0);
+            });
+            let mut at = 0;
+            for ((_, into), ranks) in others() {
+                for row in parts(into, ranks, &|_| near.len() * length) {
+                    for (part, to) in parts(&row, near, &block).iter().zip(&unpacked) {
+                        s.copy(part, &to.part(at * length..(at + 1) * length));
+                    }
+                    at += 1;
+                }
+            }
+        }
+        self.at_site(s, &leaders, |s, me, leader, _| {
+            if me == leader {
+                s.copy(&unpacked[me as usize], &theirs);
+            }
+            serial_scatter(s, me, leader, &theirs, &unpacked);
+        });
+        for (rank, part) in far.iter().zip(parts(&theirs, &far, &block)) {
+            s.copy(&part, &to[*rank as usize]);
+        }
+    }
+
+    /// [`scan`](super::scan::scan) within each site, then over the totals of sites; if sites do not follow each other, or the order of
+    /// ranks is to be kept, everybody gets all values.
+    pub(super) fn scan(self, s: &mut Schedule, exclusive: bool, value: &Span, result: &Span) {
+        if self.algorithms.ordered || !self.partition.are_in_order() {
+            let size = self.partition.members.iter().map(Vec::len).sum::<usize>();
+            let all = s.scratch(size * value.length());
+            let at = |rank: usize| rank * value.length()..(rank + 1) * value.length();
+            let blocks: Vec<Span> = (0..size).map(|rank| all.part(at(rank))).collect();
+            s.copy(value, &blocks[self.me as usize]);
+            self.allgather(s, &all, &blocks);
+            let end = self.me as usize + usize::from(!exclusive);
+            if end > 0 {
+                in_order(s, &blocks[..end], result);
+            }
+            return;
+        }
+        // The last of each site knows its total.
+        let last = |ranks: &Vec<Rank>| ranks.last().copied();
+        let leaders: Vec<Rank> = self.partition.members.iter().filter_map(last).collect();
+        let (near, me) = self.partition.near(self.me);
+        let (size, length) = (count(near), value.length());
+        let (total, before) = (s.scratch(length), s.scratch(length));
+        let algorithm = self.algorithms.scan();
+        s.among(near, |s| {
+            scan(s, algorithm, false, me, value, &total, size);
+            if !exclusive {
+                s.copy(&total, result);
+                return;
+            }
+            if me > 0 {
+                s.receive(me - 1, result);
+            }
+            if me + 1 < size {
+                s.send(me + 1, &total);
+            }
+            s.wait();
+        });
+        self.between_sites(s, &leaders, |s, me| {
+            scan(s, Scan::RecursiveDoubling, true, me, &total, &before, count(&leaders));
+        });
+        if near.contains(&0) {
+            return;
+        }
+        self.broadcast_at_site(s, &leaders, &before);
+        if exclusive && me == 0 {
+            s.copy(&before, result);
+        } else {
+            s.reduce(&before, result);
+        }
     }
 
     /// Each rank, and its block among those of its site.

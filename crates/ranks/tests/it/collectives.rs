@@ -56,6 +56,8 @@ fn ranks_at_several_sites_do_the_same() {
             reductions_are_those_of_a_loop,
             allreductions_are_those_of_a_loop,
             reduce_scatters_are_those_of_a_loop,
+            alltoalls_transpose,
+            scans_are_those_of_a_loop,
             ordered_reductions_give_the_same_bits,
             collectives_run_side_by_side,
             wrong_lengths_are_refused,
@@ -105,7 +107,7 @@ fn crossings(sites: &'static [u32], algorithms: Algorithms, body: fn(&Communicat
 #[test]
 fn each_pair_of_sites_is_crossed_once() {
     const LENGTH: usize = 3000;
-    let operations: [Run; 9] = [
+    let operations: [Run; 12] = [
         ("barrier", |world| world.barrier().run().unwrap()),
         ("broadcast", |world| world.broadcast(&mut [7u64; LENGTH], 1).run().unwrap()),
         ("gather", |world| {
@@ -124,6 +126,19 @@ fn each_pair_of_sites_is_crossed_once() {
             let blocks = Blocks::packed(&vec![LENGTH; world.size() as usize]);
             let mut all = vec![0; LENGTH * world.size() as usize];
             world.allgatherv(&[7u64; LENGTH], &mut all, &blocks).run().unwrap();
+        }),
+        ("alltoall", |world| {
+            let all = vec![7u64; LENGTH * world.size() as usize];
+            world.alltoall(&all, &mut vec![0; all.len()]).run().unwrap();
+        }),
+        ("scan", |world| {
+            world.scan(&[7u64; LENGTH], &mut [0; LENGTH], &Operation::sum::<u64>()).run().unwrap();
+        }),
+        ("exscan", |world| {
+            world
+                .exscan(&[7u64; LENGTH], &mut [0; LENGTH], &Operation::sum::<u64>())
+                .run()
+                .unwrap();
         }),
         ("reduce_scatter", |world| {
             let counts = vec![LENGTH; world.size() as usize];
@@ -145,7 +160,7 @@ fn each_pair_of_sites_is_crossed_once() {
     for (name, operation) in operations {
         for ordered in [false, true] {
             let algorithms = Algorithms { ordered, ..Algorithms::default() };
-            for sites in [sites, SITES[6]] {
+            for sites in [sites, SITES[2], SITES[6]] {
                 let most = crossings(sites, algorithms, operation);
                 assert_eq!(most, 1, "{name}, ordered: {ordered}, {sites:?}");
             }
