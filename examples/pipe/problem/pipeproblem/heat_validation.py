@@ -15,7 +15,7 @@ from pathlib import Path
 import meshio
 import numpy as np
 
-from .validation import PIPE, PROBLEM, SOLVERS, Row, program, solve
+from .validation import HEAD, PIPE, PROBLEM, SOLVERS, Row, activate, program, solve
 
 sys.path.append(str(PROBLEM / "programs"))
 
@@ -201,6 +201,7 @@ def main() -> int:
     parser.add_argument("--size", choices=GAS_MESHES, default="coarse", help="the gas's mesh (%(default)s)")
     parser.add_argument("--solver", choices=SOLVERS, default="calculix", help="of the wall (%(default)s)")
     wanted = parser.parse_args()
+    activate()
     with tempfile.TemporaryDirectory(prefix="fishplate-pipe-") as name:
         folder = Path(name)
         try:
@@ -209,7 +210,7 @@ def main() -> int:
         except process.Failed as failed:
             print(f"heat_validation: {failed}", file=sys.stderr)
             return 1
-    print(f"{'':<58} {'computed':>10} {'exact':>10}")
+    print(HEAD)
     print("\n".join(map(str, rows)))
     return 0 if all(abs(row.error) <= row.allowed for row in rows) else 1
 

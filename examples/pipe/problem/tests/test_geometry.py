@@ -8,7 +8,7 @@ import pytest
 import t4_to_t10
 from mesh_check import to_refine
 from pipedemo import process
-from pipeproblem.case import BORE, CRACK, END, OUTSIDE, PASSAGES, START, Case, Pipe
+from pipeproblem.case import BORE, CRACK, END, OUTSIDE, PASSAGES, SIZES, START, Case, Pipe
 from pipeproblem.validation import PROBLEM, program
 
 COARSE = {"size": 9, "crack_size": 1.5}
@@ -144,6 +144,16 @@ def test_both_volume_meshers_fill_the_pipe_and_keep_its_surface(cracked, tmp_pat
     assert not rejected.any() and angle > 4
     rejected, _ = to_refine(points, tets, triangles, marks, limit=angle + 1)
     assert rejected.any() and not rejected.all()
+
+
+@pytest.mark.parametrize(("name", "paper"), [("small", (4_835, 4_979, 22_045)), ("large", (16_832, 10_322, 83_609))])
+def test_small_and_large_are_the_papers_sizes(tmp_path, name, paper):
+    """Vertices, triangles and tetrahedra of its Table 1, about."""
+    size = SIZES[name]
+    surface = mesh_surface(tmp_path, Case().first_front(), size=size.surface, crack_size=size.crack)
+    program(tmp_path, "tetgen", f"-pYq1.4/12ga{size.volume}", surface.name)
+    points, tets, *_ = parts(tmp_path / "surface.1.mesh", filled=True)
+    assert (len(points), len(parts(surface)[2]), len(tets)) == pytest.approx(paper, rel=0.07)
 
 
 def test_a_crack_one_layer_of_elements_from_the_outside_is_not_accepted(tmp_path):

@@ -59,7 +59,9 @@ def test_a_cracked_pipe_under_pressure_and_heat(pipe):
     assert moved_too == pytest.approx(moved, abs=5e-4 * np.abs(moved).max())
     assert np.abs(stress_too - stress).mean() < 0.01 * np.abs(stress).mean()
     # Within an element CalculiX has temperatures linear between its corners, GetDP quadratic: at the front that differs.
-    assert k_too[:, 0] == pytest.approx(k[:, 0], rel=0.01)
+    assert k_too[1:-1, 0] == pytest.approx(k[1:-1, 0], rel=0.01)
+    # At its ends, where the front meets the wall, K is not defined as elsewhere.
+    assert k_too[[0, -1], 0] == pytest.approx(k[[0, -1], 0], rel=0.03)
 
 
 def test_the_same_deck_gives_the_same_bytes(pipe, tmp_path):
@@ -82,9 +84,10 @@ def test_what_a_deck_has_that_is_not_known_is_refused(pipe, tmp_path, card):
 
 
 def test_k_of_a_penny_crack(tmp_path):
-    for row in penny_rows(tmp_path / "penny", crack_size=0.25, solver="getdp"):
-        mixed = row.what.startswith(("  amplitude of K_II ", "  amplitude of K_III "))
-        assert abs(row.error) < (10 if mixed else 6 if row.what.startswith("  ") else 2.5), str(row)
+    """On a coarse mesh as CalculiX; how right that is on a finer one, test_crack.py tells."""
+    both = [penny_rows(tmp_path / solver, crack_size=0.25, solver=solver) for solver in SOLVERS]
+    for one, other in zip(*both, strict=True):
+        assert other.computed == pytest.approx(one.computed, rel=1e-4), one.what
 
 
 def test_temperatures_of_a_wall_between_films(tmp_path):
