@@ -81,3 +81,9 @@ cp ../t4-to-t10/mesh.inp ../mechanical/job.frd ../film-and-pressure/pressure.inp
 "$programs/fracture_mechanics.py" mesh.inp job.frd intensities --young "$YOUNG" --poisson "$POISSON" \
     --expansion "$EXPANSION" --reference "$REFERENCE" --pressure pressure.inp >log
 end
+
+begin crack-extension
+cp ../fracture-mechanics/intensities .
+"$programs/crack_extension.py" intensities front measures --inner "$INNER" --outer "$OUTER" --bend "$BEND" \
+    --growth "$CRACK_GROWTH" --exponent "$EXPONENT" >log
+end
