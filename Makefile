@@ -39,6 +39,7 @@ endef
 help:
 	@echo 'make demo    (KEEP=1 leaves services up for a browser) a pipe under pressure, an MPI program across two sites, and the Pipe Problem, coarse; programs as services'
 	@echo 'make pipe    the whole Pipe Problem: gas, heat, stress and a crack at six sites; SIZE=coarse, small or large'
+	@echo 'make validation  the Pipe Problem beside closed forms and textbooks, eight minutes'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
 	@echo 'make quake   servers of others and ours under load until they fail or show that they do not, ten minutes'
@@ -93,6 +94,13 @@ pipe: tools .venv/python-tools
 	$(RELEASE)
 	$(call install_package,--release)
 	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem --size $(SIZE) --steps $(STEPS)
+
+# Closed forms and textbooks: some eight minutes and 6 GB.
+.PHONY: validation
+validation: tools .venv/python-tools
+	examples/pipe/install.sh
+	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem.validation
+	cd examples/pipe/problem && ../../../$(VENV) -m pipeproblem.heat_validation
 
 # Axis 1.x in session scope, which becomes a zombie; in request scope, CXF, gSOAP, Spyne and ours, which do not. A line for each.
 .PHONY: quake

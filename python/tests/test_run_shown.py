@@ -120,6 +120,8 @@ def test_a_report_needs_nothing_else(tally: Hosted, second: Hosted, starts: Star
         run.report(pictures=twin)
         run.report(pictures=str(twin))
         page = run.report(pictures=[(other, "a line")]).read_text()
+        edge = run.edges()["sort", "gzip"]
+        assert (edge.files, edge.bytes) == (2, len(text))
         assert run.transferred[0] < 2 * len(text)
         assert "told: 3 steps done, 1 failed" in repr(run) and "residual 0.01 (3)" in repr(run)
     assert page.count("src='data:image/svg+xml;base64,") == 3 and "<figcaption>a line</figcaption>" in page

@@ -23,6 +23,7 @@ from ._find import diff, find
 from ._job import AsyncJob, Job, Status, Transfer
 from ._move import AsyncOffer, Offer, aget, aput, get, put, transferred
 from ._native import Difference, Parameter, __version__
+from ._report import Edge
 from ._result import Result
 from ._run import Run
 from ._run_service import AsyncRunService, RunService
@@ -56,6 +57,7 @@ __all__ = [
     "ConnectionLost",
     "Data",
     "Difference",
+    "Edge",
     "Error",
     "Fault",
     "Job",

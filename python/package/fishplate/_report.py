@@ -132,6 +132,7 @@ class Edge:
 
     files: int = 0
     bytes: int = 0
+    """From one server to another; what that had already counts too."""
     placed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 

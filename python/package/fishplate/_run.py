@@ -37,6 +37,7 @@ from ._journal import Attempt, Journal
 from ._move import _put
 from ._picture import Picture
 from ._progress import counted
+from ._report import Edge
 from ._run_service import AsyncRunService, RunService
 from ._service import BaseService, Settings, _Options
 from ._slots import Slots
@@ -338,6 +339,12 @@ class Run:
         _report.ask_used(self)
         target.write_text(_report.page(self.directory, self._journal.contents), "utf-8")
         return target
+
+    def edges(self) -> dict[tuple[str, str], Edge]:
+        """What went by reference, by the component that made it and the one that took it, as the report's table has it; the
+        servers are asked. Made elsewhere, it is named by its server's address."""
+        _report.ask_used(self)
+        return _report.edges(self._journal.contents)
 
     @property
     def transferred(self) -> tuple[int, int]:

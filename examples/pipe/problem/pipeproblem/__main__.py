@@ -15,7 +15,7 @@ from pathlib import Path
 
 import fishplate
 
-from . import coupling, crack, mechanics
+from . import coupling, crack, fields, mechanics
 from .case import SIZES, Case
 from .sites import Failed, Located, Sites, end_left_over
 
@@ -27,6 +27,8 @@ PROGRAMS = {"gmsh": "Gmsh", "tetgen": "TetGen", "ccx": "CalculiX"}
 SOLVERS = {"calculix": ("thermal", "mechanical"), "getdp": ("thermal-getdp", "mechanical-getdp")}
 """Services of the solid's solvers: two have the same interface."""
 VOLUME_MESHERS = ("tetgen", "gmsh")
+EDGES = 8
+"""Of the data from site to site, how many of the largest are told."""
 GAS_PROGRAMS = {name: "OpenFOAM" for name in ("rhoSimpleFoam", "gmshToFoam", "checkMesh")}
 
 
@@ -40,6 +42,7 @@ def options() -> argparse.Namespace:
     add("--volume-mesher", choices=VOLUME_MESHERS, default="tetgen", help="which one (%(default)s)")
     add("--solver", choices=SOLVERS, default="calculix", help="of heat and stress in the solid (%(default)s)")
     add("--pressure", type=float, help="MPa; with it no gas flows: a constant pressure, no temperatures")
+    add("--fields", action="store_true", help="save meshes and fields of each step as VTU, for ParaView")
     add("--name", default="pipe", help="of the run (%(default)s)")
     add("--anew", action="store_true", help="forget what a run of this name had done")
     add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
@@ -102,6 +105,19 @@ def solve(
     return done
 
 
+def moved(run: fishplate.Run, sites: Sites) -> str:
+    """What went by reference from site to site, a line each, the largest first."""
+    at = {name: site for site, server in sites.servers.items() for name in server.urls}
+    found = sorted(((edge.bytes, ends) for ends, edge in run.edges().items() if edge.bytes), reverse=True)
+    lines = [f"{'MB':>8}  by reference from site to site"]
+    for size, ends in found[:EDGES]:
+        maker, taker = (f"{at[name]}/{name}" if name in at else name for name in ends)
+        lines.append(f"{size / 1e6:>8.2f}  {maker:<30} to {taker}")
+    if rest := found[EDGES:]:
+        lines.append(f"{sum(size for size, _ in rest) / 1e6:>8.2f}  {len(rest)} others")
+    return "\n".join(lines)
+
+
 def main() -> int:
     wanted = options()
     end_by_signals()
@@ -122,8 +138,11 @@ def main() -> int:
             fishplate.Run(wanted.name, journal, retries=1) as run,
         ):
             done = solve(run, where, case, wanted)
+            # Last, so that a run that has ended can be asked for them.
+            collection = fields.save(run, where, done, wanted.output) if wanted.fields else None
             report = run.report(wanted.output / "pipe-report.html")
             sent, received = run.transferred
+            by_edge = moved(run, where)
     except (fishplate.Error, coupling.NotCoupled, Failed, OSError, ValueError) as error:
         print(f"pipeproblem: {error}", file=sys.stderr)
         for note in getattr(error, "__notes__", ()):
@@ -133,7 +152,8 @@ def main() -> int:
     through = "broken through" if crack.is_through(case, done[-1]) else "the wall holds"
     seconds, megabytes = time.monotonic() - started, (sent + received) / 1e6
     print(f"{through} after {len(done)} steps, {seconds:.0f} s; the workflow itself moved {megabytes:.2f} MB")
-    print(f"picture: {wanted.output / 'crack.png'}\nreport:  {report}")
+    print(by_edge)
+    print(f"picture: {wanted.output / 'crack.png'}\nreport:  {report}" + (f"\nfields:  {collection}" if collection else ""))
     return 0
 
 

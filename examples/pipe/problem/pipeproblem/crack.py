@@ -133,7 +133,7 @@ def is_through(case: Case, step: Step) -> bool:
 
 
 def picture(used: Services, case: Case, done: list[Step]) -> Any:
-    """The crack's growth as `picture` (PNG), the last step's stresses as `solid` (VTU); both stay where they are."""
+    """The crack's growth as `picture` (PNG), which stays where it is."""
     numbered = [
         np.column_stack([np.full(len(step.intensities), k), step.intensities]) for k, step in enumerate(done, 1)
     ]

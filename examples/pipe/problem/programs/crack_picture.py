@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Draws how a crack grew: the lower half of the pipe with its temperatures (or stresses), the fronts, K_I along them. Writes the
-solid with its stresses as VTU.
+"""Draws how a crack grew: the lower half of the pipe with its temperatures (or stresses), the fronts, K_I along them.
 
 Ours; no third party's.
 """
@@ -14,7 +13,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-import vtu
 from calculix import BadDeck
 from crack_front import read_deck, read_nodal
 from matplotlib.cm import ScalarMappable
@@ -142,7 +140,6 @@ def main() -> int:
     parser.add_argument("front", type=Path, help="x, y of the next front")
     parser.add_argument("mouth", type=float, help="radius of the bore's inner side around the z axis, mm")
     parser.add_argument("picture", type=Path, help="written: PNG")
-    parser.add_argument("solid", type=Path, help="written: VTU")
     wanted = parser.parse_args()
     plt.rcParams.update({"font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": FAINT, "font.size": 13})
     try:
@@ -151,7 +148,6 @@ def main() -> int:
         body(figure, wanted.mesh, wanted.result)
         growth(figure, np.loadtxt(wanted.history, ndmin=2), np.loadtxt(wanted.front, ndmin=2), wanted.mouth)
         figure.savefig(wanted.picture, format="png", metadata={"Software": None})
-        vtu.write_solid(wanted.solid, wanted.mesh, wanted.result)
     except (BadDeck, OSError, ValueError, KeyError) as error:
         print(f"crack_picture: {error}", file=sys.stderr)
         return 1

@@ -3,18 +3,20 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonDataModel import vtkDataSetAttributes
 from vtkmodules.vtkIOXML import vtkXMLUnstructuredGridReader
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Counts, and the components of each array by its name."""
+    """Points, VTK's types of the cells, and the arrays by their names, a row a point or cell."""
 
-    points: int
-    cells: int
-    point_data: dict[str, int]
-    cell_data: dict[str, int]
+    points: np.ndarray
+    types: np.ndarray
+    point_data: dict[str, np.ndarray]
+    cell_data: dict[str, np.ndarray]
 
 
 def read_as_paraview(path: Path) -> Grid:
@@ -23,11 +25,11 @@ def read_as_paraview(path: Path) -> Grid:
     reader.Update()
     assert reader.GetErrorCode() == 0, path
     grid = reader.GetOutput()
-    return Grid(
-        grid.GetNumberOfPoints(), grid.GetNumberOfCells(), components(grid.GetPointData()), components(grid.GetCellData())
-    )
+    # Copies, since what VTK gives ends with its grid.
+    points, types = (vtk_to_numpy(one).copy() for one in (grid.GetPoints().GetData(), grid.GetCellTypesArray()))
+    return Grid(points, types, arrays(grid.GetPointData()), arrays(grid.GetCellData()))
 
 
-def components(data: vtkDataSetAttributes) -> dict[str, int]:
-    arrays = (data.GetArray(k) for k in range(data.GetNumberOfArrays()))
-    return {array.GetName(): array.GetNumberOfComponents() for array in arrays}
+def arrays(data: vtkDataSetAttributes) -> dict[str, np.ndarray]:
+    found = (data.GetArray(k) for k in range(data.GetNumberOfArrays()))
+    return {array.GetName(): vtk_to_numpy(array).copy() for array in found}

@@ -3,16 +3,18 @@
 import argparse
 import os
 from pathlib import Path
+from xml.etree import ElementTree
 
 import calculix
 import fishplate
 import meshio
 import numpy as np
 import pytest
+import t4_to_t10
 from crack_front import read_deck
 from domain_integral import read_pressure
 from paraview_reader import read_as_paraview
-from pipeproblem import coupling, crack
+from pipeproblem import coupling, crack, fields
 from pipeproblem.__main__ import solve
 from pipeproblem.case import Case, Size
 from pipeproblem.sites import NAMES, Sites
@@ -35,13 +37,11 @@ def grown(sites, tmp_path_factory):
     wanted = argparse.Namespace(volume_mesher="tetgen", solver="calculix", pressure=None, size="coarse", steps=1, output=folder)
     with fishplate.Run("whole", folder / "whole.run", progress=False) as run:
         (step,) = solve(run, sites, CASE, wanted)
-        for name in ("solid", "result"):
+        for name in ("surface", "volume", "solid", "result"):
             getattr(step, name).save(folder / name)
         for name in ("pressure", "temperature"):
             getattr(step.load, name).save(folder / name)
-        step.load.coupled.wall.save(folder / "wall.vtu")
-        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
-        crack.picture(used, CASE, [step]).solid.save(folder / "solid.vtu")
+        assert fields.save(run, sites, [step], folder) == folder / "crack.pvd"
     return folder, step
 
 
@@ -49,7 +49,7 @@ def test_the_gas_presses_on_both_sides_of_the_crack(grown):
     folder, _ = grown
     deck, mesh = read_deck(folder / "solid"), calculix.read_mesh(folder / "solid")
     pressed = read_pressure(folder / "pressure", deck)
-    wall = meshio.read(folder / "wall.vtu")
+    wall = meshio.read(folder / "fields/wall-1.vtu")
     middles, gas = wall.points[wall.cells[0].data].mean(1) * 1e3, wall.cell_data["pressure"][0] * 1e-6
     for side in ("SURFACE_5A", "SURFACE_5B"):
         faces = [tuple(face) for face in mesh.surfaces[side].tolist()]
@@ -64,7 +64,8 @@ def test_the_gas_presses_on_both_sides_of_the_crack(grown):
 def test_the_solid_is_read_by_programs_of_the_field(grown):
     """Where the gas's fields are, and in SI as they are: what the mechanical solver said in mm and MPa."""
     folder, _ = grown
-    solid, wall, mesh = meshio.read(folder / "solid.vtu"), meshio.read(folder / "wall.vtu"), calculix.read_mesh(folder / "solid")
+    solid, wall = (meshio.read(folder / f"fields/{name}-1.vtu") for name in ("solid", "wall"))
+    mesh = calculix.read_mesh(folder / "solid")
     (cells,) = solid.cells
     assert cells.type == "tetra10" and len(cells.data) == len(mesh.elements)
     ends = solid.points[cells.data]
@@ -82,9 +83,29 @@ def test_the_solid_is_read_by_programs_of_the_field(grown):
     tensor = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
     deviator = tensor - np.trace(tensor, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)
     assert data["von_mises"] == pytest.approx(np.sqrt(1.5 * (deviator**2).sum(axis=(1, 2))))
-    paraview = read_as_paraview(folder / "solid.vtu")
-    assert (paraview.points, paraview.cells) == (len(solid.points), len(cells.data))
-    assert paraview.point_data == {name: values[0].size for name, values in data.items()}
+    paraview = read_as_paraview(folder / "fields/solid-1.vtu")
+    assert (paraview.points == solid.points).all() and len(paraview.types) == len(cells.data)
+    assert paraview.point_data.keys() == data.keys()
+    assert all((paraview.point_data[name] == values).all() for name, values in data.items())
+
+
+def test_meshes_and_fields_are_a_collection_for_paraview(grown):
+    folder, _ = grown
+    sets = [one.attrib for one in ElementTree.parse(folder / "crack.pvd").iter("DataSet")]
+    names = [one["name"] for one in sets]
+    assert names == ["surface", "volume", "solid", "gas", "wall"]
+    assert [(one["timestep"], one["part"]) for one in sets] == [("1", str(part)) for part in range(5)]
+    grids = {one["name"]: read_as_paraview(folder / one["file"]) for one in sets}
+    points, tets, faces = t4_to_t10.medit(folder / "volume")
+    assert len(grids["volume"].points) == len(points) and len(grids["volume"].types) == len(tets) + len(faces)
+    assert len(grids["surface"].types) == len(t4_to_t10.medit(folder / "surface", filled=False)[2])
+    for name in ("volume", "solid"):
+        assert np.ptp(grids[name].points, axis=0) == pytest.approx(np.ptp(grids["surface"].points, axis=0))
+    # Gas and wall have agreed: the bore of the solid is as hot as the gas's wall.
+    mesh = calculix.read_mesh(folder / "solid")
+    bore = grids["solid"].point_data["temperature"][mesh.rows(mesh.sets["NODES_1"])]
+    assert bore.mean() == pytest.approx(grids["wall"].cell_data["temperature"].mean(), abs=2)
+    assert grids["gas"].cell_data["temperature"].max() > bore.max() + 10
 
 
 def test_the_temperatures_reach_the_stress_and_the_stress_intensities(sites, grown, tmp_path):
