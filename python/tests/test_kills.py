@@ -1,4 +1,4 @@
-"""A workflow ends with the same answer, whatever is killed meanwhile: KILLS=300 for a long one (`make soak`)."""
+"""A workflow at two servers ends with the same answer, whatever is killed meanwhile: KILLS=300 for a long one (`make soak`)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ LONGEST = 1.5
 
 
 class Workflow:
-    """The study, in a directory of its own, started again whenever it was killed."""
+    """The study, in a directory of its own, started again whenever it was killed. What one server has sorted the other
+    fetches from it."""
 
-    def __init__(self, folder: Path, hosted: Hosted, pause: float) -> None:
+    def __init__(self, folder: Path, one: Hosted, other: Hosted, pause: float) -> None:
         folder.mkdir()
         self.directory, self.starts = folder / "run", Starts(folder / "starts")
-        urls = [hosted.urls[name] for name in ("tally", "sort", "gzip")]
+        urls = [one.urls["tally"], other.urls["sort"], one.urls["gzip"]]
         words = [str(STUDY), str(self.directory), self.starts.path, str(ROUNDS), str(pause), *urls]
         self.words = [sys.executable, *words]
         self.start()
@@ -59,15 +60,19 @@ def test_whatever_is_killed_the_answer_is_the_same(tmp_path: Path) -> None:
     print(f"seed {seed}")
     services = [SERVICES / "tally.toml", EXAMPLES / "files/sort.toml", EXAMPLES / "files/gzip.toml"]
     killed: Counter[str] = Counter()
-    with Hosted(tmp_path / "server", services, "--allow-private") as hosted:
-        listen = urlsplit(hosted.url).netloc
-        undisturbed = Workflow(tmp_path / "undisturbed", hosted, 0)
+    with (
+        Hosted(tmp_path / "one", services, "--allow-private") as one,
+        Hosted(tmp_path / "other", services, "--allow-private") as other,
+    ):
+        servers = [(hosted, urlsplit(hosted.url).netloc) for hosted in (one, other)]
+        undisturbed = Workflow(tmp_path / "undisturbed", one, other, 0)
         answer = undisturbed.answer()
         assert set(undisturbed.starts().values()) == {1}
         number = 0
         while killed.total() < KILLS:
             number += 1
-            workflow = Workflow(tmp_path / str(number), hosted, PAUSE)
+            # In turns, so that programs that take their time run at both.
+            workflow = Workflow(tmp_path / str(number), *((one, other) if number % 2 else (other, one)), PAUSE)
             while workflow.process.poll() is None and killed.total() < KILLS:
                 time.sleep(draw.uniform(0, LONGEST))
                 victim = draw.choice(("workflow", "server", "program"))
@@ -78,6 +83,7 @@ def test_whatever_is_killed_the_answer_is_the_same(tmp_path: Path) -> None:
                     workflow.process.communicate()
                     workflow.start()
                 elif victim == "server":
+                    hosted, listen = draw.choice(servers)
                     hosted.process.kill()
                     hosted.process.wait()
                     time.sleep(draw.uniform(0, 0.5))

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from runs import LONG, Starts, contents, following, script, until
-from server import SERVICES, Hosted
+from server import EXAMPLES, SERVICES, Hosted
 
 import fishplate
 from fishplate import _report, _reuse, errors
@@ -294,6 +294,30 @@ def test_results_are_reused_across_runs(tally: Hosted, second: Hosted, starts: S
     assert starts() == {"x": 1}
     assert work("four", b"reuse\nit\n", reuse=False)[0] == first[0]
     assert starts() == {"x": 2}
+
+
+def test_a_reused_call_waits_for_the_digest_of_data_whose_server_is_away(tmp_path: Path) -> None:
+    with (
+        Hosted(tmp_path / "origin", [EXAMPLES / "files/sort.toml"], "--allow-private") as origin,
+        Hosted(tmp_path / "server", [EXAMPLES / "files/gzip.toml"], "--allow-private") as hosted,
+    ):
+        sort, listen = origin.urls["sort"], urlsplit(origin.url).netloc
+
+        def work(name: str, is_away: bool) -> str:
+            with fishplate.Run(name, tmp_path / name, reuse=True) as run:
+                words = run.service(sort)(text=b"b\na\n").sorted
+                back = threading.Timer(1.0, origin.start, [listen])
+                if is_away:
+                    origin.process.kill()
+                    origin.process.wait()
+                    back.start()
+                url: str = run.service(hosted.urls["gzip"])(plain=words, level=1).packed.url
+            if is_away:
+                back.join()
+            return url
+
+        assert work("one", True) == work("two", False)
+        assert len(fishplate.Service(hosted.urls["gzip"]).jobs()) == 1
 
 
 def test_reuse_takes_no_failures_and_kills_nobody_elses(tally: Hosted, starts: Starts, tmp_path: Path) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 from hashlib import sha256
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
-from urllib.error import URLError
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from . import _native
-from ._flow import Blocking, Flow
+from ._endpoint import AWAY
+from ._flow import Blocking, Flow, Sleep
 from ._values import Given
+from .errors import Unreachable
 
 if TYPE_CHECKING:
     from ._endpoint import Endpoint
@@ -23,6 +28,9 @@ KEY = 200
 ANSWER = 600.0
 """Seconds within which a server has computed the digest of data that it has."""
 
+PAUSE = 0.5
+"""Seconds after which a server that is away is asked again."""
+
 
 def content(run: Run, endpoint: Endpoint, inputs: list[Any], prepared: Given) -> Flow[list[Any] | None]:
     """The inputs, each by its digest; `None` if a server does not tell the digest of what it refers to."""
@@ -33,7 +41,7 @@ def content(run: Run, endpoint: Endpoint, inputs: list[Any], prepared: Given) ->
         if isinstance(payload, _native.Payload) and payload.url is not None and payload.digest is None:
             url = payload.url
             if url not in run._digests:
-                told: str | None = yield Blocking(lambda: _told(url, endpoint))
+                told = yield from _waited(run, url, endpoint)
                 if told is None:
                     return None
                 run._digests[url] = told
@@ -47,8 +55,28 @@ def content(run: Run, endpoint: Endpoint, inputs: list[Any], prepared: Given) ->
     return known
 
 
+def _waited(run: Run, url: str, endpoint: Endpoint) -> Flow[str | None]:
+    """The digest of data at a server. One that the run calls, and that is away, is waited for: without the digest the call
+    would have another key, and what has ended would be made again."""
+    is_called = urlsplit(url).netloc in {one.server for one in run._endpoints.values()}
+    until = time.monotonic() + run.patience
+    while True:
+        try:
+            told: str | None = yield Blocking(lambda: _told(url, endpoint))
+            return told
+        except Unreachable:
+            if not is_called or time.monotonic() >= until:
+                return None
+        yield Sleep(PAUSE)
+        run._check()
+
+
 def _told(url: str, endpoint: Endpoint) -> str | None:
-    """The digest of data at a server (RFC 9530), which computes it if it has not yet."""
+    """The digest of data at a server (RFC 9530), which computes it if it has not yet.
+
+    # Errors
+    `Unreachable` if the server is away.
+    """
     asked = Request(url, method="HEAD", headers={"Want-Repr-Digest": "sha-256=10"})
     trusted = endpoint.settings.get("ca_file")
     context = ssl.create_default_context(cafile=trusted) if trusted else None
@@ -56,8 +84,14 @@ def _told(url: str, endpoint: Endpoint) -> str | None:
         with urlopen(asked, timeout=ANSWER, context=context) as answer:
             told: str | None = answer.headers.get("Repr-Digest")
             return told
-    except (URLError, OSError):
+    except HTTPError as error:
+        if error.code in AWAY:
+            raise Unreachable(f"{url}: {error}") from error
         return None
+    except (OSError, HTTPException) as error:
+        if isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError):
+            return None
+        raise Unreachable(f"{url}: {error}") from error
 
 
 def key(endpoint: Endpoint, described: _native.Operation, inputs: list[Any], attempt: int) -> str:

@@ -94,7 +94,7 @@ def grow(
     done = []
     for number in range(1, steps + 1):
         begin(number)
-        meshed = used.meshing_loop.by_reference("surface", "volume")(
+        meshed = used.meshing_loop.by_reference("surface", "volume", "report")(
             **used.meshers, front=front, **shape, **passages, **finest
         )
         solid = used.t4_to_t10.by_reference()(volume=meshed.volume, **held).mesh

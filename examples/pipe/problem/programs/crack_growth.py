@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The Pipe Problem as a program, and so as a service: grows the crack step by step, by services of the sites. Ours; most of
-those that it calls are not. A workflow: killed, its service ends the jobs it began."""
+those that it calls are not. A workflow: killed, its service ends the jobs it began; lost, the next attempt finds them (--reuse)."""
 
 import argparse
 import os
@@ -50,6 +50,7 @@ def main() -> int:
     parser.add_argument("--volume-mesher", choices=VOLUME_MESHERS, required=True)
     parser.add_argument("--solver", choices=SOLVERS, required=True)
     parser.add_argument("--pressure", type=float)
+    parser.add_argument("--reuse", action="store_true")
     wanted = parser.parse_args()
     wanted.output = Path()
     case = Case(size=SIZES[wanted.size], greatest_length=wanted.length)
@@ -58,9 +59,10 @@ def main() -> int:
         print(f"step {number} of {wanted.steps}", flush=True)
 
     try:
-        with fishplate.Run("crack", progress=False, retries=1) as run:
+        with fishplate.Run("crack", retries=1, reuse=wanted.reuse, progress=False) as run:
             where = SimpleNamespace(urls=run.value(listed), settings={})
             done = solve(run, where, case, wanted, begin)
+            run.report("report.html")
     except (fishplate.Error, NotCoupled, OSError, ValueError) as error:
         print(f"crack_growth: {error}", file=sys.stderr)
         for note in getattr(error, "__notes__", ()):

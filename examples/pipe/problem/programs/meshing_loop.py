@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Meshing Loop of paper 000 (section 2.1): mesh the surface, fill it, send back the triangles that need
-refinement, until there are none. Ours; the meshers that it calls are not. A workflow: killed, its service ends the jobs it began."""
+refinement, until there are none. Ours; the meshers that it calls are not. A workflow: killed, its service ends the jobs it began;
+lost, the next attempt finds them (--reuse)."""
 
 import argparse
 import os
@@ -72,16 +73,18 @@ def main() -> int:
     for name in ("surface_mesher", "volume_mesher", "mesh_check"):
         parser.add_argument(name, help="its URL")
     parser.add_argument("front", type=Path, help="x, y of the crack's front a line")
-    for name in ("surface", "volume", "passes"):
+    for name in ("surface", "volume", "passes", "report"):
         parser.add_argument(f"--{name}", type=Path, required=True, help="written")
     for name in ("inner", "outer", "bend", "angle", "hole-radius", "size", "crack-size", "tet-volume", "least-angle"):
         parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--holes", type=int, required=True)
+    parser.add_argument("--reuse", action="store_true", help="take results of earlier calls, such as a lost attempt's")
     wanted = parser.parse_args()
     try:
         refuse_strangers(wanted)
-        with fishplate.Run("meshing-loop", progress=False) as run:
+        with fishplate.Run("meshing-loop", reuse=wanted.reuse, progress=False) as run:
             passes = loop(run, wanted)
+            run.report(wanted.report)
     except (fishplate.Error, RuntimeError, OSError, ValueError) as error:
         print(f"meshing_loop: {error}", file=sys.stderr)
         return 1

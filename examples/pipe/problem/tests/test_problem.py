@@ -1,9 +1,11 @@
 """The workflow through its sites, TLS and logins: the solid half, under a constant pressure, coarse."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import fishplate
@@ -90,6 +92,85 @@ def test_the_meshing_loop_goes_on_until_the_mesh_is_accepted(sites, tmp_path):
         assert checked.rejected == 0 and checked.refine.shape == (0, 4)
 
 
+class Begun:
+    """What is begun at the sites from now on."""
+
+    def __init__(self, sites):
+        self.sites, self.before = sites, set()
+        self.before = {job.id for name in sites.urls for job in self.jobs(name)}
+
+    def jobs(self, name):
+        listed = fishplate.Service(self.sites.urls[name], **self.sites.settings).jobs()
+        return [job for job in listed if job.id not in self.before]
+
+    def states(self, name):
+        return sorted(job.state for job in self.jobs(name))
+
+    def has_asked(self, loop):
+        """Whether this job of the Meshing Loop has its first mesher's, as its journal says; that lies in its directory."""
+        journal = self.sites.folder / "meshing/data/jobs" / loop.id / "work/meshing-loop.run/journal"
+        return journal.exists() and '"kind":"accepted"' in journal.read_text()
+
+    def process(self, program):
+        """A process of the sites' with this program; `None` if there is none."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                within = os.readlink(entry / "cwd").startswith(f"{self.sites.folder}/")
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if within and program in [Path(os.fsdecode(word)).name for word in words]:
+                    return int(entry.name)
+        return None
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_what_ended_for_a_lost_meshing_loop_does_not_run_again(sites, tmp_path, reuse):
+    """Killed while its mesher runs, and again after that; without `reuse` it begins anew."""
+    begun, deep = Begun(sites), Case(crack_depth=12.0, crack_half_length=12.0)
+    with fishplate.Run("loop", tmp_path / "loop.run", retries=2, progress=False) as run:
+        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
+        step = used.meshing_loop.spawn(
+            **used.meshers, front=deep.first_front(), size=9.1, crack_size=3, tet_volume=500, reuse=reuse
+        )
+        mesher = until(lambda: begun.process("gmsh"))
+        # Held until the next attempt has asked for it.
+        os.kill(mesher, signal.SIGSTOP)
+        (lost,) = begun.jobs("meshing-loop")
+        os.kill(until(lambda: begun.process("meshing_loop.py")), signal.SIGKILL)
+        until(lambda: any(begun.has_asked(loop) for loop in begun.jobs("meshing-loop") if loop.id != lost.id))
+        os.kill(mesher, signal.SIGCONT)
+        until(lambda: "done" in begun.states("volume-mesher-tetgen"))
+        os.kill(until(lambda: begun.process("meshing_loop.py")), signal.SIGKILL)
+        meshed = step.result
+    assert begun.states("meshing-loop") == ["done", "failed", "failed"]
+    assert meshed.passes > 1
+    for name in ("surface-mesher", "volume-mesher-tetgen", "mesh-check"):
+        assert set(begun.states(name)) == {"done"}
+        assert len(begun.jobs(name)) == meshed.passes or not reuse
+    assert (len(begun.jobs("surface-mesher")) >= meshed.passes + 2) != reuse
+
+
+def test_what_failed_for_a_lost_meshing_loop_runs_again(sites, tmp_path):
+    begun = Begun(sites)
+    with fishplate.Run("loop", tmp_path / "loop.run", retries=1, progress=False) as run:
+        used = crack.services(run, sites.urls, "volume-mesher-tetgen", **sites.settings)
+        step = used.meshing_loop.spawn(
+            **used.meshers, front=CASE.first_front(), size=9.2, crack_size=1.5, tet_volume=200
+        )
+        os.kill(until(lambda: begun.process("gmsh")), signal.SIGKILL)
+        meshed = step.result
+    assert begun.states("meshing-loop") == ["done", "failed"]
+    assert begun.states("surface-mesher") == ["done"] * meshed.passes + ["failed"]
+    assert begun.states("volume-mesher-tetgen") == ["done"] * meshed.passes
+
+
 def test_killed_by_force_it_goes_on_and_solves_nothing_twice(tmp_path):
     words = [sys.executable, "-m", "pipeproblem", "--fishplate", str(BINARY), "--output", str(tmp_path)]
     words += ["--steps", "1", "--pressure", "20"]
@@ -137,6 +218,18 @@ def test_the_whole_workflow_is_a_service(sites):
     (loop,) = (status for status in jobs("meshing-loop") if status.id not in before)
     assert (job.state, loop.state) == ("killed", "killed")
     assert all(status.final for status in jobs("surface-mesher"))
+
+
+def test_what_ended_for_a_lost_crack_does_not_run_again(sites, tmp_path):
+    begun = Begun(sites)
+    with fishplate.Run("lost", tmp_path / "lost.run", retries=1, progress=False) as run:
+        step = run.service(sites.urls["crack"], **sites.settings).spawn(steps=1, pressure=21, volume_mesher="gmsh")
+        until(lambda: begun.jobs("mechanical"))
+        os.kill(until(lambda: begun.process("crack_growth.py")), signal.SIGKILL)
+        assert step.result.steps.shape == (1, 6)
+    assert begun.states("crack") == ["done", "failed"]
+    for name in ("meshing-loop", "t4-to-t10", "mechanical", "fracture-mechanics", "crack-extension", "crack-picture"):
+        assert begun.states(name) == ["done"]
 
 
 def test_a_program_that_is_missing_is_named(tmp_path):
