@@ -20,7 +20,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -312,7 +311,7 @@ def by_services(n: dict[str, float], place: Path, sites: Any, way: str) -> tuple
                 if job.submitted >= since and job.started and job.ended:
                     programs[component] += (job.ended - job.started).total_seconds()
                     came = called.job(job.id).status.transfers
-                    between += sum(one.bytes for one in came if urlsplit(one.peer).netloc != urlsplit(url).netloc)
+                    between += sum(one.bytes for one in came if not one.cached)
     turn = {"seconds": times, "programs": programs, "bytes": {"client": client, "sites": between}}
     return turn, [np.asarray(intensities), np.asarray(following)]
 

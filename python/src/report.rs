@@ -37,6 +37,7 @@ fn transfer_told<'py>(py: Python<'py>, transfer: &Transfer) -> PyResult<Bound<'p
     fields.set_item("bytes", transfer.bytes)?;
     fields.set_item("total", transfer.total)?;
     fields.set_item("placed", transfer.placed.map(PlacementMethod::name))?;
+    fields.set_item("cached", transfer.cached)?;
     Ok(fields)
 }
 

@@ -114,6 +114,7 @@ fn transfer(fields: &Fields<'_>) -> Result<Transfer, String> {
         bytes: fields.number("bytes")?,
         total: fields.optional("total", |text| text.parse().ok())?,
         placed: fields.optional("placed", PlacementMethod::from_name)?,
+        cached: fields.optional("cached", |text| text.parse().ok())?.unwrap_or_default(),
     })
 }
 

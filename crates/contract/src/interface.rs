@@ -375,6 +375,9 @@ fn transfer_fields() -> Vec<Parameter> {
         Parameter::new("placed", Text)
             .optional()
             .help("How it became a file of the job: reflink, link, move or copy."),
+        Parameter::new("cached", DataType::Bool)
+            .optional()
+            .help("It was at this server before: none of its bytes came from the other end."),
     ]
 }
 

@@ -15,6 +15,8 @@ pub struct Transfer {
     pub total: Option<u64>,
     /// How it came into the job's workspace, once it did.
     pub placed: Option<PlacementMethod>,
+    /// It was at this server before: none of its bytes came from the other end for this job.
+    pub cached: bool,
 }
 
 /// Where a transfer stands.

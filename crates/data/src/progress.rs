@@ -1,7 +1,7 @@
 //! How far a transfer is: written by who moves bytes, read by whoever asks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use fishplate_contract::TransferState;
 
@@ -15,13 +15,19 @@ struct Figures {
     bytes: AtomicU64,
     /// [`UNKNOWN`] until the other end tells.
     total: AtomicU64,
+    cached: AtomicBool,
 }
 
 const UNKNOWN: u64 = u64::MAX;
 
 impl Default for Figures {
     fn default() -> Self {
-        Self { state: AtomicU8::new(0), bytes: AtomicU64::new(0), total: AtomicU64::new(UNKNOWN) }
+        Self {
+            state: AtomicU8::new(0),
+            bytes: AtomicU64::new(0),
+            total: AtomicU64::new(UNKNOWN),
+            cached: AtomicBool::new(false),
+        }
     }
 }
 
@@ -51,6 +57,16 @@ impl Progress {
     pub fn follow(&self, other: &Self) {
         self.set(other.bytes());
         self.0.total.store(other.0.total.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// It was here before, or comes by another transfer.
+    pub fn cache(&self) {
+        self.0.cached.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was so.
+    pub fn cached(&self) -> bool {
+        self.0.cached.load(Ordering::Relaxed)
     }
 
     /// Where it stands.

@@ -98,6 +98,9 @@ pub struct TransferResult {
     /// [`PlacementMethod::name`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed: Option<String>,
+    /// It was here before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
     /// It is an output's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out: bool,
@@ -113,6 +116,7 @@ impl TransferResult {
             bytes: self.bytes,
             total: self.total,
             placed: self.placed.as_deref().and_then(PlacementMethod::from_name),
+            cached: self.cached,
         }
     }
 }

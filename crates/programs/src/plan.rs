@@ -176,6 +176,9 @@ pub struct Fetched {
     pub peer: String,
     /// Bytes that were fetched.
     pub bytes: u64,
+    /// They were here before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
     /// How they came here ([`fishplate_contract::PlacementMethod::name`]).
     pub placed: String,
     /// Path in the job's directory where it waits; it is moved into the workspace before the start.

@@ -45,6 +45,8 @@ class Transfer:
     """How many there will be, if that is known."""
     placed: Literal["reflink", "link", "move", "copy"] | None
     """How the data became a file of the job's, once it did."""
+    cached: bool
+    """It was at the job's server before: none of its bytes came from the other end for this job."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class Edge:
 
     files: int = 0
     bytes: int = 0
-    """From one server to another; what that had already counts too."""
+    """From one server to another; what was there before does not count."""
     placed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -157,9 +157,11 @@ def edges(contents: Contents) -> dict[tuple[str, str], Edge]:
                 maker = makers.get(data.get("reference", ""), transfer["peer"])
                 edge = found[maker, attempt.call]
                 edge.files += 1
-                is_here = urlsplit(transfer["peer"]).netloc == urlsplit(attempt.url).netloc
-                edge.bytes += 0 if is_here else transfer["bytes"]
-                edge.placed["on the same server" if is_here else "fetched"] += 1
+                is_same = urlsplit(transfer["peer"]).netloc == urlsplit(attempt.url).netloc
+                # Journals of earlier versions do not tell.
+                is_there = is_same or transfer.get("cached", False)
+                edge.bytes += 0 if is_there else transfer["bytes"]
+                edge.placed["on the same server" if is_same else "there before" if is_there else "fetched"] += 1
     return found
 
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Principal};
+use fishplate_contract::{DataRef, Digest, Fault, FaultCode, FileHandle as _, Principal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use url::Url;
@@ -134,6 +134,10 @@ impl Fetch<'_> {
         if let Some(total) = opened.total {
             self.progress.expect(total);
         }
+        if let Some(lease) = self.known(opened.digest, opened.total).await? {
+            give_up(taking.take()).await;
+            return Ok(lease);
+        }
         if taking.is_none() && opened.total.is_some_and(|total| total <= SMALL) {
             return self.small(self.paced(opened), retry_budget).await;
         }
@@ -168,6 +172,27 @@ impl Fetch<'_> {
             }
             (None, Ok(())) => Err(lost().into()),
         }
+    }
+
+    /// What the other end is about to send, if it tells the digest and this owner has that data here: another job had it fetched,
+    /// or made it. The rest of the connection is given up for it, which is worth it for what is not small.
+    async fn known(
+        &self,
+        told: Option<Digest>,
+        total: Option<u64>,
+    ) -> Result<Option<Lease>, Fault> {
+        let Some(digest @ Digest::Sha256(_)) = told else { return Ok(None) };
+        let passing = matches!(self.reference.digest, Some(Digest::Sha512(_)));
+        if passing || total.is_none_or(|total| total <= SMALL) {
+            return Ok(None);
+        }
+        let (pool, owner) = (self.inner.pool.clone(), self.owner.clone());
+        let lease = blocking(move || pool.find(&owner, &digest)).await?;
+        let lease = lease.filter(|lease| Some(lease.len()) == total);
+        if lease.is_some() {
+            self.progress.cache();
+        }
+        Ok(lease)
     }
 
     fn paced(&self, mut opened: OpenedSource) -> OpenedSource {

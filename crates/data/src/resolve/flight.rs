@@ -59,6 +59,7 @@ impl Flights {
                 }
             };
             if let Some(landed) = other.landed(progress).await {
+                progress.cache();
                 return landed;
             }
         }

@@ -109,6 +109,26 @@ async fn data_comes_whole_and_progress_tells_of_it() {
 }
 
 #[tokio::test]
+async fn what_the_owner_has_does_not_come_again_if_its_digest_is_told() {
+    let (site, peer) = (Site::new(), Peer::start());
+    let data = bytes(1, MUCH);
+    let cached = async |name: &str, owner: &Principal| {
+        peer.trouble(&[Trouble::Digest]);
+        let reference = DataRef::new(peer.put(name, data.clone()));
+        let progress = Progress::default();
+        let lease = site.resolver.resolve(&reference, owner, &progress).await.unwrap();
+        assert!(std::fs::read(lease.path()).unwrap() == data, "{name}");
+        assert_eq!((progress.state(), progress.bytes()), (TransferState::Done, MUCH as u64));
+        (lease, progress.cached())
+    };
+    let (_lease, was_there) = cached("first", &site.owner).await;
+    assert!(!was_there);
+    assert!(cached("again", &site.owner).await.1);
+    let other = Principal::named("another");
+    assert!(!cached("others", &other).await.1, "nobody is given what another one has");
+}
+
+#[tokio::test]
 async fn what_breaks_or_stalls_goes_on_where_it_stopped() {
     let (site, peer) = (Site::with(impatient(), Policy::new(open_to_all())), Peer::start());
     let data = bytes(2, MUCH);

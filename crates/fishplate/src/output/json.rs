@@ -201,6 +201,7 @@ fn transfer(transfer: &Transfer) -> Value {
         "bytes": transfer.bytes,
         "size": transfer.total,
         "placed": transfer.placed.map(PlacementMethod::name),
+        "cached": transfer.cached,
     })
 }
 

@@ -213,7 +213,7 @@ pub(crate) fn report(report: &JobReport) -> String {
         .collect()
 }
 
-/// `mesh, from http://h: done, 1.0 GiB, placed as link`
+/// `mesh, from http://h: done, 1.0 GiB, was here, placed as link`
 fn transfer(of: &Transfer) -> String {
     let moved = match (of.state, of.total) {
         (TransferState::Waiting, None) => String::new(),
@@ -222,7 +222,9 @@ fn transfer(of: &Transfer) -> String {
     };
     let placed = of.placed.map(|placed| format!(", placed as {}", placed.name()));
     let peer = if of.peer.is_empty() { String::new() } else { format!(", {}", of.peer) };
-    format!("{}{peer}: {}{moved}{}", of.parameter, of.state.name(), placed.unwrap_or_default())
+    let cached = if of.cached { ", was here" } else { "" };
+    let placed = placed.unwrap_or_default();
+    format!("{}{peer}: {}{moved}{cached}{placed}", of.parameter, of.state.name())
 }
 
 /// A table of jobs, a line each under a line of titles.
@@ -363,12 +365,15 @@ mod tests {
             bytes: 1 << 20,
             total: Some(3 << 20),
             placed: None,
+            cached: false,
         };
         assert_eq!(transfer(&of), "mesh, http://h:8080: running, 1.0 MiB of 3.0 MiB");
         (of.state, of.bytes, of.placed) =
             (TransferState::Done, 3 << 20, Some(PlacementMethod::Link));
         assert_eq!(transfer(&of), "mesh, http://h:8080: done, 3.0 MiB, placed as link");
-        (of.state, of.total, of.placed) = (TransferState::Waiting, None, None);
+        of.cached = true;
+        assert_eq!(transfer(&of), "mesh, http://h:8080: done, 3.0 MiB, was here, placed as link");
+        (of.state, of.total, of.placed, of.cached) = (TransferState::Waiting, None, None, false);
         assert_eq!(transfer(&of), "mesh, http://h:8080: waiting");
     }
 

@@ -95,17 +95,27 @@ fn an_output_by_reference_goes_to_another_server_and_not_through_the_client() {
     let transfer = &status["transfers"][0];
     assert_eq!(transfer["parameter"], json!("deck"), "{status}");
     assert_eq!((&transfer["state"], &transfer["bytes"]), (&json!("done"), &json!(LARGE)));
-    assert!(transfer["placed"].is_string(), "{status}");
+    assert!(transfer["placed"].is_string() && transfer["cached"] == json!(false), "{status}");
     let text = user.succeed(&["status", other.url(), job]);
     assert!(text.contains("transfer: deck, http://127.0.0.1:"), "{text}");
 
-    // The same server takes it as it lies.
+    // Once its digest is known at its origin it does not come again; what the same server has never does.
+    until("it is there", || {
+        let again = user.json(&["call", other.url(), &deck, "ref:copy"]);
+        let job = again["job"].as_str().unwrap();
+        let transfer = &user.json(&["status", other.url(), job])["transfers"][0];
+        assert_eq!(transfer["bytes"], json!(LARGE), "{transfer}");
+        let told = user.succeed(&["status", other.url(), job]);
+        assert_eq!(told.contains(", was here"), transfer["cached"] == json!(true), "{told}");
+        transfer["cached"] == json!(true)
+    });
     let called = user.json(&["call", one.url(), &deck, "ref:*"]);
     assert!(called["outputs"]["copy"]["url"].is_string(), "{called}");
     assert_eq!(called["outputs"]["copy"]["size"], json!(LARGE));
     let job = called["job"].as_str().unwrap();
-    let placed = &user.json(&["status", one.url(), job])["transfers"][0]["placed"];
-    assert!([json!("reflink"), json!("link")].contains(placed), "{placed}");
+    let transfer = &user.json(&["status", one.url(), job])["transfers"][0];
+    assert!([json!("reflink"), json!("link")].contains(&transfer["placed"]), "{transfer}");
+    assert_eq!(transfer["cached"], json!(true));
 }
 
 #[test]

@@ -294,6 +294,7 @@ impl InputConversion {
                 parameter: fetch.parameter.clone(),
                 peer: moved.peer.clone(),
                 bytes: moved.bytes,
+                cached: moved.cached,
                 placed: placed.unwrap_or_else(|| PlacementMethod::Copy.name().to_owned()),
                 at,
             });
@@ -307,7 +308,7 @@ impl InputConversion {
         if self.durable {
             sync(&directory.join(place)).map_err(stored)?;
         }
-        let bytes = self.moved.iter().map(|moved| moved.bytes).sum();
+        let bytes = self.moved.iter().filter(|it| !it.cached).map(|it| it.bytes).sum();
         Ok(FetchedJob { plan, size, record, disk: workspace::disk_use(directory), bytes })
     }
 }

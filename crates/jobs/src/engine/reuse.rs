@@ -294,6 +294,7 @@ fn transfers(plan: &Plan) -> Vec<TransferResult> {
         bytes: of.bytes,
         total: Some(of.bytes),
         placed: Some(of.placed.clone()),
+        cached: of.cached,
         out: false,
     });
     told.collect()

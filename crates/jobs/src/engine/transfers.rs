@@ -72,6 +72,7 @@ impl JobTransfer {
             bytes: self.progress.bytes(),
             total: self.progress.total().or(self.expected),
             placed: self.placed.map(|placed| placed.name().to_owned()),
+            cached: self.progress.cached(),
             out: self.out,
         }
     }
@@ -107,6 +108,7 @@ fn recorded(plan: &Plan, state: JobState) -> impl Iterator<Item = Transfer> {
             bytes: 0,
             total: fetch.len,
             placed: None,
+            cached: false,
         }),
         InputContent::Fetched(fetched) => Some(Transfer {
             parameter: fetched.parameter.clone(),
@@ -115,6 +117,7 @@ fn recorded(plan: &Plan, state: JobState) -> impl Iterator<Item = Transfer> {
             bytes: fetched.bytes,
             total: Some(fetched.bytes),
             placed: PlacementMethod::from_name(&fetched.placed),
+            cached: fetched.cached,
         }),
         _ => None,
     })

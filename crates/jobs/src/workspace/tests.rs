@@ -574,6 +574,7 @@ fn fetched_inputs_are_moved_into_the_workspace_once() {
             parameter: path.to_owned(),
             peer: String::new(),
             bytes: 4,
+            cached: false,
             placed: "copy".to_owned(),
             at: format!("fetched/2/{at}"),
         });

@@ -26,6 +26,7 @@ async fn run(bed: &Bed, script: &str, stdin: bool) -> (StartOrder, ProgramExit) 
             parameter: "mesh".to_owned(),
             peer: "http://a.example".to_owned(),
             bytes: 5,
+            cached: false,
             placed: PlacementMethod::Link.name().to_owned(),
             at: "fetched/1/0".to_owned(),
         };
@@ -87,6 +88,7 @@ async fn a_guarded_job_is_ended_like_any_other() {
             parameter: "mesh".to_owned(),
             peer: String::new(),
             bytes: 5,
+            cached: false,
             placed: PlacementMethod::Link.name().to_owned(),
             at: "fetched/1/0".to_owned(),
         };

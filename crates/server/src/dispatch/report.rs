@@ -76,6 +76,7 @@ fn transfer(transfer: &Transfer) -> Vec<Argument> {
     };
     field("total", transfer.total.map(|total| total.to_string()));
     field("placed", transfer.placed.map(PlacementMethod::name).map(str::to_owned));
+    field("cached", transfer.cached.then(|| "true".to_owned()));
     fields
 }
 
@@ -125,6 +126,7 @@ mod tests {
                 bytes: 3,
                 total: Some(3),
                 placed: Some(PlacementMethod::Link),
+                cached: true,
             }],
         };
         let interface = Interface::of(&Service {
@@ -170,7 +172,7 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(texts, ["mesh", "http://a.example", "done", "3", "3", "link"]);
+        assert_eq!(texts, ["mesh", "http://a.example", "done", "3", "3", "link", "true"]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) enum Trouble {
     Answer(String),
     /// The length is not told, and the connection is closed at the end.
     NoLength,
+    /// The digest is told.
+    Digest,
     /// A digest is told, of other bytes.
     WrongDigest,
 }
@@ -153,6 +155,9 @@ fn answer(
     match trouble {
         Some(Trouble::NoLength) => head += "Connection: close\r\n",
         _ => head += &format!("Content-Length: {}\r\n", body.len()),
+    }
+    if let Some(Trouble::Digest) = trouble {
+        head += &format!("Repr-Digest: {}\r\n", sha256(file));
     }
     if let Some(Trouble::WrongDigest) = trouble {
         head += &format!("Repr-Digest: {}\r\n", sha256(b"other bytes"));

@@ -57,6 +57,7 @@ fn prepared_with(
             parameter: fetch.parameter.clone(),
             peer: String::new(),
             bytes: bytes.len() as u64,
+            cached: false,
             placed: "copy".to_owned(),
             at: format!("fetched/1/{at}"),
         });

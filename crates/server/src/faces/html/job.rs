@@ -184,10 +184,11 @@ fn transfers(told: &mut String, report: &JobReport) {
     told.push_str("<table>\n<tr><th>data</th><th>at</th><th>state</th><th>bytes</th></tr>\n");
     for transfer in &report.transfers {
         let total = transfer.total.filter(|total| *total != transfer.bytes);
+        let cached = if transfer.cached { ", was here" } else { "" };
         let of = total.map_or_else(String::new, |total| format!(" of {}", units::rounded(total)));
         let _ = writeln!(
             told,
-            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}{of}</td></tr>",
+            "<tr><td><code>{}</code></td><td>{}</td><td>{}{cached}</td><td>{}{of}</td></tr>",
             escaped(&transfer.parameter),
             escaped(&transfer.peer),
             transfer.state.name(),
