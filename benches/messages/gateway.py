@@ -52,7 +52,7 @@ def measure(tools: Tools, place: Place, rounds: int) -> dict[str, Any]:
             Side("raw", "raw TCP", BUFFERS, peers.raw_ranks, most_ranks=2),
             Side(DIRECT, DIRECT, BUFFERS, lambda ranks, path: [[*direct, str(path)]]),
             gateways(PLAIN),
-            gateways(TLS, "--tls-cert", certificate, "--tls-key", key),
+            gateways(TLS, "--tls-cert", certificate, "--tls-key", key, "--rank-ca", certificate),
         ]
         lost: dict[str, str] = {}
         plan = messages.Plan(ranks=(2,), rounds=rounds, turn=0.1, longest=5.0)
