@@ -314,7 +314,7 @@ impl Communicator {
             same_length("send", &data, &all, size_of::<T>())?;
             let from = builder.blocks("send", &data, size_of::<T>())?;
             let hierarchy = self.hierarchy(self.algorithms().alltoall);
-            if let Some(hierarchy) = hierarchy.filter(|it| it.partition.is_far()) {
+            if let Some(hierarchy) = hierarchy.filter(|it| it.gathers(all.length())) {
                 hierarchy.alltoall(&mut builder.s, &from, &to);
                 return Ok(());
             }
@@ -497,7 +497,7 @@ impl Communicator {
                 same_length("send", &value, &into, size_of::<T>())?;
             }
             let hierarchy = self.hierarchy(self.algorithms().scan);
-            if let Some(hierarchy) = hierarchy.filter(|it| it.partition.is_far()) {
+            if let Some(hierarchy) = hierarchy.filter(|it| it.scans(value.length())) {
                 hierarchy.scan(&mut builder.s, exclusive, &value, &into);
                 return Ok(());
             }

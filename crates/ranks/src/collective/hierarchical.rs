@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::buffer::Span;
 use crate::collective::accumulator::Accumulator;
 use crate::collective::algorithm::{
-    Algorithms, Allreduce, Alltoall, Barrier, Broadcast, Gather, Reduce, Scan,
+    Algorithms, Allreduce, Barrier, Broadcast, Gather, Reduce, Scan,
 };
 use crate::collective::allreduce::allreduce;
 use crate::collective::alltoall::alltoall;
@@ -21,6 +21,9 @@ use crate::group::Group;
 use crate::header::Rank;
 use crate::operation::Operation;
 use crate::settings::Sites;
+
+/// Bytes that a rank has for all others together, or a leader gets of each, up to which they go through leaders.
+const GATHERED: usize = 1 << 20;
 
 /// The ranks of a communicator by their sites, of which there are several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,11 +61,6 @@ impl Partition {
     fn leaders(&self, root: Rank) -> Vec<Rank> {
         let leader = |ranks: &Vec<Rank>| if ranks.contains(&root) { root } else { ranks[0] };
         self.members.iter().map(leader).collect()
-    }
-
-    /// Whether there is a long way between sites.
-    pub(super) fn is_far(&self) -> bool {
-        !self.is_near
     }
 
     /// Whether the ranks of each site follow each other, so that what is reduced at sites is reduced in the order of ranks.
@@ -418,6 +416,22 @@ impl Hierarchy<'_> {
         Ok(())
     }
 
+    /// Whether what ranks of a site have for all others goes through their leader, for each so many bytes: between sites that are far apart,
+    /// if it is not so long that leaders would hold too much and what each connection carries counts more than the way.
+    pub(super) fn gathers(self, bytes: usize) -> bool {
+        !self.partition.is_near && bytes <= GATHERED
+    }
+
+    /// Whether values of so many bytes are scanned by site.
+    pub(super) fn scans(self, bytes: usize) -> bool {
+        let ranks: usize = self.partition.members.iter().map(Vec::len).sum();
+        self.gathers(if self.scans_at_sites() { 0 } else { bytes.saturating_mul(ranks) })
+    }
+
+    fn scans_at_sites(self) -> bool {
+        !self.algorithms.ordered && self.partition.are_in_order()
+    }
+
     /// Block i of `from` of every rank to rank i, and from it `to[i]`; all are of one length. What goes from one site to another is one
     /// message between their leaders.
     pub(super) fn alltoall(self, s: &mut Schedule, from: &[Span], to: &[Span]) {
@@ -428,11 +442,12 @@ impl Hierarchy<'_> {
         };
         let (sent, received) = (own(from), own(to));
         s.among(near, |s| {
-            alltoall(s, Alltoall::Scattered, at, &sent, &received, count(near));
+            let algorithm = self.algorithms.alltoall(from[0].length(), count(near));
+            alltoall(s, algorithm, at, &sent, &received, count(near));
         });
-        let is_far = |ranks: &&Vec<Rank>| !ranks.contains(&self.me);
+        let elsewhere = |ranks: &&Vec<Rank>| !ranks.contains(&self.me);
         let far: Vec<Rank> =
-            self.partition.members.iter().filter(is_far).flatten().copied().collect();
+            self.partition.members.iter().filter(elsewhere).flatten().copied().collect();
         let length = from[0].length();
         let block = |_: Rank| length;
         let (mine, theirs) = (s.scratch(far.len() * length), s.scratch(far.len() * length));
@@ -457,7 +472,10 @@ impl Hierarchy<'_> {
                 .collect();
             let mut begun = 0;
             let others = || {
-                sites.iter().zip(self.partition.members.iter()).filter(|(_, ranks)| is_far(ranks))
+                sites
+                    .iter()
+                    .zip(self.partition.members.iter())
+                    .filter(|(_, ranks)| elsewhere(ranks))
             };
             for ((out, _), ranks) in others() {
                 let columns = begun * length..(begun + ranks.len()) * length;
@@ -494,7 +512,7 @@ impl Hierarchy<'_> {
     /// [`scan`](super::scan::scan) within each site, then over the totals of sites; if sites do not follow each other, or the order of
     /// ranks is to be kept, everybody gets all values.
     pub(super) fn scan(self, s: &mut Schedule, exclusive: bool, value: &Span, result: &Span) {
-        if self.algorithms.ordered || !self.partition.are_in_order() {
+        if !self.scans_at_sites() {
             let size = self.partition.members.iter().map(Vec::len).sum::<usize>();
             let all = s.scratch(size * value.length());
             let at = |rank: usize| rank * value.length()..(rank + 1) * value.length();

@@ -44,6 +44,14 @@ pub(super) fn scan(
                 let partner = me ^ distance;
                 if partner < size {
                     s.exchange(partner, value, partner, &other);
+                    let again = if partner < me && s.changes_left() {
+                        // It is folded twice, and the first time may change it.
+                        let kept = s.scratch(value.length());
+                        s.copy(&other, &kept);
+                        kept
+                    } else {
+                        other.clone()
+                    };
                     if partner > me {
                         s.fold(value, &other, true);
                     } else {
@@ -53,7 +61,7 @@ pub(super) fn scan(
                             s.copy(&other, result);
                             begun = true;
                         }
-                        s.reduce(&other, value);
+                        s.reduce(&again, value);
                     }
                 }
                 distance *= 2;

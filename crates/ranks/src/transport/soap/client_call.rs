@@ -16,7 +16,6 @@ use crate::buffer::Memory;
 use crate::engine::{Engine, Envelope};
 use crate::header::RequestId;
 use crate::matching::Pattern;
-use crate::transport::soap::clients::Room;
 use crate::transport::soap::http::{RequestHead, answer};
 use crate::transport::soap::operations::{Arguments, NAMESPACE, Operations, ReceiveRequest};
 use crate::transport::soap::reception::{Reception, unavailable};
@@ -199,10 +198,8 @@ impl Receiving {
     ) -> Option<Result<Vec<Argument>, Fault>> {
         let most = reception.most_held;
         if let Some((client, number)) = &self.wanted.client {
-            let mut room = Room { held: &mut reception.held, most };
-            let call = (client.as_str(), *number);
-            let pattern = self.wanted.pattern;
-            return reception.clients.receive(call, pattern, &mut self.until, &mut room, engine);
+            let (call, pattern) = ((client.as_str(), *number), self.wanted.pattern);
+            return reception.clients.receive(call, pattern, &mut self.until, engine);
         }
         if self.message.is_none() {
             match FoundMessage::claim(self.wanted.pattern, engine, most, most) {

@@ -15,6 +15,11 @@ use crate::transport::soap::operations::invalid;
 pub(super) struct Clients {
     known: HashMap<String, Client>,
     most: usize,
+    /// Bytes of what clients received last, and how many there may be.
+    kept: usize,
+    most_kept: usize,
+    /// How many have received something.
+    turn: u64,
 }
 
 /// How far one has come.
@@ -24,23 +29,18 @@ struct Client {
     stored: u64,
     /// The number of its last `receive` that found a message, or waited in vain.
     received: u64,
-    /// What that one found, while the payload comes; then what it gives.
+    /// What that one found, while the payload comes; then what it gives, unless others needed the room.
     found: Option<FoundMessage>,
-    outputs: Vec<Argument>,
-    /// Bytes of it.
-    held: usize,
-}
-
-/// Bytes of messages of clients, and how many there may be.
-pub(super) struct Room<'a> {
-    pub(super) held: &'a mut usize,
-    pub(super) most: usize,
+    outputs: Option<Vec<Argument>>,
+    /// Bytes of it, and when it came.
+    kept: usize,
+    turn: u64,
 }
 
 impl Clients {
-    /// So many at most.
-    pub(super) fn new(most: usize) -> Self {
-        Self { known: HashMap::new(), most }
+    /// So many at most, and so many bytes of what they received last.
+    pub(super) fn new(most: usize, most_kept: usize) -> Self {
+        Self { known: HashMap::new(), most, kept: 0, most_kept, turn: 0 }
     }
 
     /// Whether a call that stores a message is the client's next one.
@@ -62,43 +62,71 @@ impl Clients {
         (client, number): (&str, u64),
         pattern: Pattern,
         until: &mut Option<Instant>,
-        room: &mut Room<'_>,
         engine: &mut Engine,
     ) -> Option<Result<Vec<Argument>, Fault>> {
-        if let Err(fault) = self.admit(client) {
-            return Some(Err(fault));
-        }
-        let known = self.known.entry(client.to_owned()).or_default();
-        if number != known.received {
-            if let Err(fault) = check(client, number, known.received + 1) {
+        let last = self.known.get(client).map_or(0, |known| known.received);
+        if number != last {
+            let is_next = self.admit(client).and_then(|()| check(client, number, last + 1));
+            if let Err(fault) = is_next {
                 return Some(Err(fault));
             }
-            let free = room.most - (*room.held - known.held);
-            let found = match FoundMessage::claim(pattern, engine, free, room.most) {
+            let free = self.most_kept - self.arriving(client);
+            match FoundMessage::claim(pattern, engine, free, self.most_kept) {
                 Ok(None) if until.is_some_and(|until| Instant::now() < until) => return None,
-                Ok(found) => found,
+                Ok(found) => self.keep(client, number, found),
                 Err(fault) => return Some(Err(fault)),
-            };
-            *room.held -= known.held;
-            known.held = found.as_ref().map_or(0, FoundMessage::length);
-            *room.held += known.held;
-            known.received = number;
-            known.outputs = nothing_received();
-            known.found = found;
+            }
         }
         *until = None;
+        let known = self.known.get_mut(client)?;
         if let Some(found) = &mut known.found {
             let outcome = found.outputs(engine)?;
             known.found = None;
             match outcome {
-                Ok(outputs) => known.outputs = outputs,
+                Ok(outputs) => known.outputs = Some(outputs),
                 Err(fault) => {
                     known.received -= 1;
                     return Some(Err(fault));
                 }
             }
         }
-        Some(Ok(known.outputs.clone()))
+        Some(known.outputs.clone().ok_or_else(|| {
+            let problem =
+                format!("what call {number} gave is not kept any more: others have received since");
+            invalid("sequence", problem)
+        }))
+    }
+
+    /// Bytes of messages that are still arriving for others, which can't be let go of.
+    fn arriving(&self, client: &str) -> usize {
+        let others =
+            self.known.iter().filter(|(name, known)| *name != client && known.found.is_some());
+        others.map(|(_, known)| known.kept).sum()
+    }
+
+    /// What the client received is kept in place of what it received before; if there is no room, in place of what others have had longest.
+    fn keep(&mut self, client: &str, number: u64, found: Option<FoundMessage>) {
+        let length = found.as_ref().map_or(0, FoundMessage::length);
+        self.turn += 1;
+        let known = self.known.entry(client.to_owned()).or_default();
+        self.kept = self.kept - known.kept + length;
+        *known = Client {
+            stored: known.stored,
+            received: number,
+            found,
+            outputs: Some(nothing_received()),
+            kept: length,
+            turn: self.turn,
+        };
+        while self.kept > self.most_kept {
+            let others = self
+                .known
+                .iter_mut()
+                .filter(|(name, known)| *name != client && known.kept > 0 && known.found.is_none());
+            let Some((_, oldest)) = others.min_by_key(|(_, known)| known.turn) else { return };
+            oldest.outputs = None;
+            self.kept -= std::mem::take(&mut oldest.kept);
+        }
     }
 
     /// Whether a client is known, or there is room for one more.

@@ -10,7 +10,7 @@ use crate::engine::peer::PeerState;
 use crate::engine::record::Purpose;
 use crate::engine::{Engine, Frame, Payload, ReceiveTarget};
 use crate::error::Error;
-use crate::header::{DomainId, Header, Kind, Rank};
+use crate::header::{DomainId, Header, Kind, Mode, Rank};
 use crate::settings::Settings;
 use crate::transport::soap::clients::Clients;
 use crate::transport::soap::incoming::Incoming;
@@ -74,7 +74,7 @@ impl Reception {
             most_held: settings.unexpected_memory,
             receive_wait: settings.receive_wait,
             interrupted: Vec::new(),
-            clients: Clients::new(settings.soap_clients),
+            clients: Clients::new(settings.soap_clients, settings.unexpected_memory),
             forwards: Vec::new(),
         }
     }
@@ -235,7 +235,7 @@ impl Reception {
             unavailable("a rank has failed or left, or has no room for the message".to_owned())
         })?;
         self.forwards.push(Forward {
-            header: Header { kind: Kind::Eager, ..header },
+            header: Header { kind: Kind::Eager, mode: Mode::Standard, ..header },
             sequences,
             data,
         });

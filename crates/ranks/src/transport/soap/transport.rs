@@ -191,7 +191,9 @@ impl Soap {
     fn forward(&mut self, engine: &Engine) {
         let rank = self.reception.rank;
         let size = engine.size();
-        self.broadcasts.release(engine);
+        for frame in self.broadcasts.missed(engine) {
+            self.outgoing[frame.header.to as usize].send(frame, &self.poller);
+        }
         for forward in std::mem::take(&mut self.reception.forwards) {
             let (header, sequences) = (&forward.header, &forward.sequences);
             let place = relative(rank, header.from, size);
@@ -297,10 +299,6 @@ impl Transport for Soap {
 
     fn disconnect(&mut self, rank: Rank) {
         self.outgoing[rank as usize].close();
-        let size = u32::try_from(self.outgoing.len()).unwrap_or(u32::MAX);
-        for (to, missed) in self.broadcasts.below(rank, size) {
-            self.outgoing[to as usize].send(missed.to(to), &self.poller);
-        }
         for slot in &mut self.incoming {
             // Where a `receive` waits, a client does.
             let old = slot.take_if(|incoming| incoming.peer == Some(rank) && !incoming.receives());
