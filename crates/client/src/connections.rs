@@ -1,9 +1,10 @@
 //! Connections that several services use: who calls many services of one host connects to it once.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fishplate_data::http::tls::Trust;
 use fishplate_data::http::{Client, SystemAddresses};
@@ -21,8 +22,8 @@ pub struct Connections(Arc<Mutex<HashMap<Trusted, Arc<Client<SegmentBody>>>>>);
 #[derive(PartialEq, Eq, Hash)]
 struct Trusted {
     ca_file: Option<PathBuf>,
-    /// A file that was written anew is another.
-    written: Option<SystemTime>,
+    /// A file that was written anew, or another one at that path, is another.
+    file: Option<(u64, u64, u64, i64, i64)>,
     connect_timeout: Duration,
 }
 
@@ -38,8 +39,9 @@ impl Connections {
             return make(Arc::new(Policy::new(policy.clone())));
         }
         let ca_file = settings.ca_file.clone();
-        let written = ca_file.as_ref().and_then(|path| path.metadata().ok()?.modified().ok());
-        let trusted = Trusted { ca_file, written, connect_timeout: settings.connect_timeout };
+        let file = ca_file.as_ref().and_then(|path| path.metadata().ok());
+        let file = file.map(|it| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec()));
+        let trusted = Trusted { ca_file, file, connect_timeout: settings.connect_timeout };
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(clients.entry(trusted).or_insert_with(|| make(Arc::new(SystemAddresses))))
     }

@@ -44,43 +44,44 @@ impl Transport {
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(
         &self,
-        mut request: Request<SegmentBody>,
+        request: Request<SegmentBody>,
     ) -> Result<Response<IncomingBody>, Error> {
+        let url = request.uri().to_string();
+        self.ask(request).await?.map_err(|failure| failed(url, failure))
+    }
+
+    /// The same, with the failure as it was.
+    async fn ask(
+        &self,
+        mut request: Request<SegmentBody>,
+    ) -> Result<Result<Response<IncomingBody>, ClientError>, Error> {
         // For each request anew: a redirect, or an address that the server told, may lead elsewhere.
         if let Some(credential) = self.credentials.header(request.uri())? {
             request.headers_mut().insert(header::AUTHORIZATION, credential);
         }
-        let url = request.uri().to_string();
-        self.client.send(request).await.map_err(|failure| match failure {
-            ClientError::Broken { error, .. } => {
-                Error::ConnectionLost { url, reason: root_cause(&error) }
-            }
-            ClientError::Tls(TlsError { origin, reason }) => Error::Certificates { origin, reason },
-            ClientError::Connect(error) => Error::Unreachable { url, reason: root_cause(&error) },
-            ClientError::Late(allowed) => {
-                let reason = format!("no connection within {} s", allowed.as_secs_f64());
-                Error::Unreachable { url, reason }
-            }
-            ClientError::Address(TransferError::Broken { reason, .. }) => {
-                Error::Unreachable { url, reason }
-            }
-            ClientError::Address(error) => Error::Unreachable { url, reason: error.to_string() },
-        })
+        Ok(self.client.send(request).await)
     }
 
     /// The text of a document, and where it stands after redirects.
     pub(crate) async fn get(&self, url: Uri) -> Result<(String, Uri), Error> {
         let mut url = url;
         for _ in 0..=REDIRECTS {
-            let request = Request::get(url.clone())
-                .header(
-                    header::ACCEPT,
-                    "text/xml, application/wsdl+xml, application/xml, */*;q=0.5",
-                )
-                .header(header::ACCEPT_ENCODING, "gzip")
-                .body(SegmentBody::empty())
-                .map_err(|error| bad_url(&url, &error))?;
-            let answer = self.send(request).await?;
+            let request = || {
+                Request::get(url.clone())
+                    .header(
+                        header::ACCEPT,
+                        "text/xml, application/wsdl+xml, application/xml, */*;q=0.5",
+                    )
+                    .header(header::ACCEPT_ENCODING, "gzip")
+                    .body(SegmentBody::empty())
+                    .map_err(|error| bad_url(&url, &error))
+            };
+            let mut answer = self.ask(request()?).await?;
+            // A connection that waited since another request may just have been closed.
+            if matches!(answer, Err(ClientError::Broken { reused: true, .. })) {
+                answer = self.ask(request()?).await?;
+            }
+            let answer = answer.map_err(|failure| failed(url.to_string(), failure))?;
             if answer.status().is_redirection()
                 && let Some(to) = answer.headers().get(header::LOCATION)
             {
@@ -90,10 +91,7 @@ impl Transport {
             if !answer.status().is_success() {
                 return Err(no_soap(&url, answer).await);
             }
-            let gzipped = answer
-                .headers()
-                .get(header::CONTENT_ENCODING)
-                .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip"));
+            let gzipped = is_gzipped(&answer);
             let body = Limited::new(answer.into_body(), DESCRIPTION_SIZE).collect().await;
             let lost = |reason| Error::ConnectionLost { url: url.to_string(), reason };
             let body = body.map_err(|error| lost(root_cause(&*error)))?.to_bytes();
@@ -107,6 +105,24 @@ impl Transport {
             url: url.to_string(),
             reason: format!("it leads from one address to the next, more than {REDIRECTS} times"),
         })
+    }
+}
+
+fn failed(url: String, failure: ClientError) -> Error {
+    match failure {
+        ClientError::Broken { error, .. } => {
+            Error::ConnectionLost { url, reason: root_cause(&error) }
+        }
+        ClientError::Tls(TlsError { origin, reason }) => Error::Certificates { origin, reason },
+        ClientError::Connect(error) => Error::Unreachable { url, reason: root_cause(&error) },
+        ClientError::Late(allowed) => {
+            let reason = format!("no connection within {} s", allowed.as_secs_f64());
+            Error::Unreachable { url, reason }
+        }
+        ClientError::Address(TransferError::Broken { reason, .. }) => {
+            Error::Unreachable { url, reason }
+        }
+        ClientError::Address(error) => Error::Unreachable { url, reason: error.to_string() },
     }
 }
 
@@ -132,12 +148,19 @@ pub(crate) async fn no_soap(url: &Uri, answer: Response<IncomingBody>) -> Error 
         let line = format!("it has moved to {}", String::from_utf8_lossy(to.as_bytes()));
         return Error::Http { url: url.to_string(), status, line };
     }
+    let gzipped = is_gzipped(&answer);
     let mut body = answer.into_body();
     let mut start = Vec::new();
     while start.len() < 4096
         && let Some(Ok(frame)) = body.frame().await
     {
         start.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
+    }
+    if gzipped {
+        let mut plain = Vec::new();
+        // Of its beginning.
+        let _ = GzDecoder::new(&start[..]).take(4096).read_to_end(&mut plain);
+        start = plain;
     }
     let line = first_line(&start);
     let code = match status {
@@ -148,6 +171,11 @@ pub(crate) async fn no_soap(url: &Uri, answer: Response<IncomingBody>) -> Error 
     let line = line.strip_prefix(&format!("{}: ", code.name())).unwrap_or(&line);
     let line = if line.is_empty() { String::new() } else { format!(": {line}") };
     Error::Fault(Fault::new(code, format!("{url} answered {status}{line}")))
+}
+
+fn is_gzipped(answer: &Response<IncomingBody>) -> bool {
+    let coding = answer.headers().get(header::CONTENT_ENCODING);
+    coding.is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip"))
 }
 
 fn first_line(body: &[u8]) -> String {
