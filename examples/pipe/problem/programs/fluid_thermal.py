@@ -13,7 +13,7 @@ What is ours: a case from numbers, and what comes out as VTU (SI, float64):
 - GAS.vtu: the cells with pressure, temperature, velocity, k, omega; another run can start from it.
 - Files with a word each. --converged: true if the residuals of velocity and enthalpy fell below the tolerance, and the
   temperature is within its limits. --imbalance: what enters the gas and does not leave it, as part of the heat that the
-  wall takes. --y-plus: mean y+ of the wall, where its functions want 30 to 300.
+  wall takes. --limited: whether a temperature is at its limit. --y-plus: mean y+ of the wall, where its functions want 30 to 300.
 
 TEMPERATURE.vtu tells the wall's temperature (point data `temperature`, K) on triangles of its surface.
 """
@@ -188,12 +188,14 @@ def write_results(wanted: argparse.Namespace, mesh: openfoam.Mesh, state: Path, 
     limited = fields["temperature"].min() <= COLDEST or fields["temperature"].max() >= HOTTEST
     worth = {
         "converged": str(converged and not limited).lower(),
+        "limited": str(bool(limited)).lower(),
         "imbalance": f"{imbalance(mesh, state, heat, float(wanted.velocity)):.6g}",
         "y_plus": f"{(y_plus * area).sum() / area.sum():.6g}",
     }
     print(", ".join(f"{name} {value}" for name, value in worth.items()))
     for name, value in worth.items():
-        getattr(wanted, name).write_text(f"{value}\n")
+        if path := getattr(wanted, name):
+            path.write_text(f"{value}\n")
 
 
 def main() -> None:
@@ -202,8 +204,8 @@ def main() -> None:
         parser.add_argument(name, type=Path)
     for name in ("wall", "start"):
         parser.add_argument(f"--{name}", type=Path)
-    for name in ("converged", "imbalance", "y-plus"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("converged", "imbalance", "limited", "y-plus"):
+        parser.add_argument(f"--{name}", type=Path, help="written")
     for name in NUMBERS:
         parser.add_argument(f"--{name}", required=True)
     wanted = parser.parse_args()

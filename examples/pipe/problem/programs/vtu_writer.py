@@ -81,7 +81,7 @@ def main() -> None:
         meshio.write(wanted.grid, grid, "vtu")
     except (BadField, BadMesh, OSError) as error:
         sys.exit(f"vtu_writer: {error}")
-    except (BadDeck, KeyError, ValueError) as error:
+    except (BadDeck, IndexError, KeyError, ValueError) as error:
         sys.exit(f"vtu_writer: {name} is no mesh: {type(error).__name__}: {error}")
 
 
