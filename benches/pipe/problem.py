@@ -20,6 +20,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -160,6 +161,8 @@ def measure(tools: Any, rounds: int, size: str, places: dict[str, list[str]]) ->
                 if not all(np.allclose(one, other, rtol=1e-9) for one, other in zip(answers, answer, strict=True)):
                     raise SystemExit(f"bench: {way} gives other stress intensities, or another front")
                 say(f"{number + 1} of {rounds}, {way}: {sum(turn['seconds'].values()):.2f} s")
+        if at:
+            empty_pools(sites)
         across = grown(sites, place / "across") if at else {}
     if across:
         with Sites(tools.binary, place / "near", environment(), say) as sites:
@@ -344,7 +347,7 @@ def by_services(n: dict[str, float], place: Path, sites: Any, way: str) -> tuple
                 if job.submitted >= since and job.started and job.ended:
                     programs[component] += (job.ended - job.started).total_seconds()
                     came = called.job(job.id).status.transfers
-                    between += sum(one.bytes for one in came if not one.cached)
+                    between += sum(one.bytes for one in came if not one.cached and urlsplit(one.peer).netloc != urlsplit(url).netloc)
     turn = {"seconds": times, "programs": programs, "bytes": {"client": client, "sites": between}}
     return turn, [np.asarray(intensities), np.asarray(following)]
 
@@ -400,7 +403,7 @@ def tables(found: dict[str, Any]) -> list[str]:
         link, loopback = workflow["link"], workflow["loopback"]
         said.append(
             f"The workflow itself, coarse and for one step of the crack, took {link['seconds']:.1f} s across these links and {loopback['seconds']:.1f} s "
-            f"on loopback, with the same answer to the last digit; {link['bytes'] / 1e6:.2f} MB went through it."
+            f"on loopback, one run each, with the same answer to the last digit; {link['bytes'] / 1e6:.2f} MB went through it."
         )
     if overheads := PAPER_OVERHEADS.get(found["size"]):
         said.append(f"The paper has {overheads}.")

@@ -377,7 +377,7 @@ fn transfer_fields() -> Vec<Parameter> {
             .help("How it became a file of the job: reflink, link, move or copy."),
         Parameter::new("cached", DataType::Bool)
             .optional()
-            .help("It was at this server before: none of its bytes came from the other end."),
+            .help("It was at this server before, or came for another job: its bytes were not sent for this one."),
     ]
 }
 

@@ -15,7 +15,7 @@ pub struct Transfer {
     pub total: Option<u64>,
     /// How it came into the job's workspace, once it did.
     pub placed: Option<PlacementMethod>,
-    /// It was at this server before: none of its bytes came from the other end for this job.
+    /// It was at this server before, or came for another job: its bytes were not sent for this one.
     pub cached: bool,
 }
 

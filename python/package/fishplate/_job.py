@@ -46,7 +46,7 @@ class Transfer:
     placed: Literal["reflink", "link", "move", "copy"] | None
     """How the data became a file of the job's, once it did."""
     cached: bool
-    """It was at the job's server before: none of its bytes came from the other end for this job."""
+    """It was at the job's server before, or came for another job: its bytes were not sent for this one."""
 
 
 @dataclass(frozen=True)

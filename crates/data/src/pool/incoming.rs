@@ -237,6 +237,7 @@ impl Incoming {
         self.file.set_len(len).map_err(PoolError::io("cutting", &self.path))?;
         self.hasher =
             Hasher::resumed(&self.file, len).map_err(PoolError::io("hashing", &self.path))?;
+        self.writeback = Writeback::default();
         self.len = len;
         if len == 0 {
             self.version = None;

@@ -134,8 +134,9 @@ impl Fetch<'_> {
         if let Some(total) = opened.total {
             self.progress.expect(total);
         }
-        if let Some(lease) = self.known(opened.digest, opened.total).await? {
-            give_up(taking.take()).await;
+        if taking.is_none()
+            && let Some(lease) = self.known(opened.digest, opened.total).await?
+        {
             return Ok(lease);
         }
         if taking.is_none() && opened.total.is_some_and(|total| total <= SMALL) {
@@ -186,9 +187,16 @@ impl Fetch<'_> {
         if passing || total.is_none_or(|total| total <= SMALL) {
             return Ok(None);
         }
-        let (pool, owner) = (self.inner.pool.clone(), self.owner.clone());
-        let lease = blocking(move || pool.find(&owner, &digest)).await?;
-        let lease = lease.filter(|lease| Some(lease.len()) == total);
+        let (pool, owner, key) = (self.inner.pool.clone(), self.owner.clone(), self.key.clone());
+        let lease = blocking(move || {
+            let lease = pool.find(&owner, &digest)?.filter(|lease| Some(lease.len()) == total);
+            if lease.is_some() {
+                // What came of it before a restart is worth nothing any more.
+                pool.discard_partial(&owner, &key)?;
+            }
+            Ok(lease)
+        });
+        let lease = lease.await?;
         if lease.is_some() {
             self.progress.cache();
         }

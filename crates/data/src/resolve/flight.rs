@@ -59,7 +59,9 @@ impl Flights {
                 }
             };
             if let Some(landed) = other.landed(progress).await {
-                progress.cache();
+                if landed.is_ok() {
+                    progress.cache();
+                }
                 return landed;
             }
         }
