@@ -509,7 +509,7 @@ impl Hierarchy<'_> {
         }
     }
 
-    /// [`scan`](super::scan::scan) within each site, then over the totals of sites; if sites do not follow each other, or the order of
+    /// [`scan`] within each site, then over the totals of sites; if sites do not follow each other, or the order of
     /// ranks is to be kept, everybody gets all values.
     pub(super) fn scan(self, s: &mut Schedule, exclusive: bool, value: &Span, result: &Span) {
         if !self.scans_at_sites() {

@@ -105,7 +105,7 @@ def body(figure, mesh: Path, result: Path) -> None:
 
 def growth(figure, history: np.ndarray, front: np.ndarray, mouth: float) -> None:
     """The fronts in the crack's plane, and K_I along them."""
-    plane, along = figure.add_axes((0.61, 0.53, 0.36, 0.33)), figure.add_axes((0.61, 0.12, 0.36, 0.3))
+    plane, along = figure.add_axes((0.61, 0.53, 0.34, 0.33)), figure.add_axes((0.61, 0.12, 0.34, 0.3))
     middle = np.arctan2(*history[:, [2, 1]].mean(axis=0))
 
     def unrolled(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +117,12 @@ def growth(figure, history: np.ndarray, front: np.ndarray, mouth: float) -> None
         rows = history[history[:, 0] == step]
         plane.plot(*unrolled(rows[:, 1], rows[:, 2]), "o-", color=shade, lw=1.8, ms=3)
         length = np.append(0, np.cumsum(np.linalg.norm(np.diff(rows[:, 1:4], axis=0), axis=1)))
-        along.plot(length / length[-1], rows[:, 4] / np.sqrt(1000), color=shade, lw=1.8, label=f"step {step:.0f}")
+        intensities = rows[:, 4] / np.sqrt(1000)
+        along.plot(length / length[-1], intensities, color=shade, lw=1.8)
+        # However many there are, each is told where it ends.
+        along.annotate(
+            f"step {step:.0f}", (1, intensities[-1]), xytext=(6, 0), textcoords="offset points", va="center", color=shade, fontsize=11
+        )
     x, depth = unrolled(*front.T)
     plane.plot(x[depth >= 0], depth[depth >= 0], "--", color=FAINT, lw=1.5, label="next")
     plane.axhline(0, color=INK, lw=1)
@@ -125,7 +130,6 @@ def growth(figure, history: np.ndarray, front: np.ndarray, mouth: float) -> None
     plane.set_adjustable("datalim")
     plane.invert_yaxis()
     along.set(xlabel="along the front", ylabel="$K_I$, MPa$\\sqrt{m}$", title="Stress intensity", xlim=(0, 1))
-    along.legend(frameon=False, fontsize=11)
     plane.legend(frameon=False, fontsize=11)
     for axes in (plane, along):
         axes.spines[["top", "right"]].set_visible(False)
