@@ -1,6 +1,7 @@
 //! Connections that several services use: who calls many services of one host connects to it once.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,8 @@ struct Trusted {
     ca_file: Option<PathBuf>,
     /// A file that was written anew, or another one at that path, is another.
     file: Option<(u64, u64, u64, i64, i64)>,
+    /// Variables that say where the system's certificates are.
+    system: [Option<OsString>; 2],
     connect_timeout: Duration,
 }
 
@@ -41,7 +44,9 @@ impl Connections {
         let ca_file = settings.ca_file.clone();
         let file = ca_file.as_ref().and_then(|path| path.metadata().ok());
         let file = file.map(|it| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec()));
-        let trusted = Trusted { ca_file, file, connect_timeout: settings.connect_timeout };
+        let system = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os);
+        let connect_timeout = settings.connect_timeout;
+        let trusted = Trusted { ca_file, file, system, connect_timeout };
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(clients.entry(trusted).or_insert_with(|| make(Arc::new(SystemAddresses))))
     }
