@@ -17,11 +17,11 @@ use crate::settings::Settings;
 
 /// Connections that wait for another request, of all whose [`Settings`] have a clone of this.
 #[derive(Clone, Default)]
-pub struct Connections(Arc<Mutex<HashMap<Trusted, Arc<Client<SegmentBody>>>>>);
+pub struct Connections(Arc<Mutex<HashMap<ClientKey, Arc<Client<SegmentBody>>>>>);
 
 /// What connections have in common that may serve the same requests.
 #[derive(PartialEq, Eq, Hash)]
-struct Trusted {
+struct ClientKey {
     ca_file: Option<PathBuf>,
     /// A file that was written anew, or another one at that path, is another.
     file: Option<(u64, u64, u64, i64, i64)>,
@@ -46,9 +46,9 @@ impl Connections {
         let file = file.map(|it| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec()));
         let system = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os);
         let connect_timeout = settings.connect_timeout;
-        let trusted = Trusted { ca_file, file, system, connect_timeout };
+        let key = ClientKey { ca_file, file, system, connect_timeout };
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(clients.entry(trusted).or_insert_with(|| make(Arc::new(SystemAddresses))))
+        Arc::clone(clients.entry(key).or_insert_with(|| make(Arc::new(SystemAddresses))))
     }
 }
 

@@ -60,7 +60,7 @@ impl Progress {
     }
 
     /// It was here before, or comes by another transfer.
-    pub fn cache(&self) {
+    pub fn mark_cached(&self) {
         self.0.cached.store(true, Ordering::Relaxed);
     }
 

@@ -205,7 +205,7 @@ impl Resolver {
     ) -> Result<Lease, Fault> {
         let url = address(&reference.url)?;
         if let Some(lease) = self.here(reference, &url, owner).await? {
-            progress.cache();
+            progress.mark_cached();
             return Ok(lease);
         }
         let key = fetch::key(reference, &url);

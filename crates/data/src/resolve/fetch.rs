@@ -135,7 +135,7 @@ impl Fetch<'_> {
             self.progress.expect(total);
         }
         if taking.is_none()
-            && let Some(lease) = self.known(opened.digest, opened.total).await?
+            && let Some(lease) = self.in_pool(opened.digest, opened.total).await?
         {
             return Ok(lease);
         }
@@ -177,7 +177,7 @@ impl Fetch<'_> {
 
     /// What the other end is about to send, if it tells the digest and this owner has that data here: another job had it fetched,
     /// or made it. The rest of the connection is given up for it, which is worth it for what is not small.
-    async fn known(
+    async fn in_pool(
         &self,
         told: Option<Digest>,
         total: Option<u64>,
@@ -198,7 +198,7 @@ impl Fetch<'_> {
         });
         let lease = lease.await?;
         if lease.is_some() {
-            self.progress.cache();
+            self.progress.mark_cached();
         }
         Ok(lease)
     }

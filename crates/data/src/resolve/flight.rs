@@ -60,7 +60,7 @@ impl Flights {
             };
             if let Some(landed) = other.landed(progress).await {
                 if landed.is_ok() {
-                    progress.cache();
+                    progress.mark_cached();
                 }
                 return landed;
             }

@@ -23,7 +23,7 @@ use crate::operation::Operation;
 use crate::settings::Sites;
 
 /// Bytes that a rank has for all others together, or a leader gets of each, up to which they go through leaders.
-const GATHERED: usize = 1 << 20;
+const GATHER_LIMIT: usize = 1 << 20;
 
 /// The ranks of a communicator by their sites, of which there are several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,11 @@ impl Partition {
     fn leaders(&self, root: Rank) -> Vec<Rank> {
         let leader = |ranks: &Vec<Rank>| if ranks.contains(&root) { root } else { ranks[0] };
         self.members.iter().map(leader).collect()
+    }
+
+    /// Ranks at all of them.
+    fn size(&self) -> usize {
+        self.members.iter().map(Vec::len).sum()
     }
 
     /// Whether the ranks of each site follow each other, so that what is reduced at sites is reduced in the order of ranks.
@@ -160,7 +165,7 @@ impl Hierarchy<'_> {
 
     /// The same, by the root alone, one after the other: what sites reduce depends on who is where.
     fn reduce_in_order(self, s: &mut Schedule, root: Rank, value: &Accumulator) {
-        let size = self.partition.members.iter().map(Vec::len).sum();
+        let size = self.partition.size();
         let values: Vec<Span> = if self.me == root {
             (0..size).map(|_| s.scratch(value.result().length())).collect()
         } else {
@@ -419,13 +424,13 @@ impl Hierarchy<'_> {
     /// Whether what ranks of a site have for all others goes through their leader, for each so many bytes: between sites that are far apart,
     /// if it is not so long that leaders would hold too much and what each connection carries counts more than the way.
     pub(super) fn gathers(self, bytes: usize) -> bool {
-        !self.partition.is_near && bytes <= GATHERED
+        !self.partition.is_near && bytes <= GATHER_LIMIT
     }
 
     /// Whether values of so many bytes are scanned by site.
     pub(super) fn scans(self, bytes: usize) -> bool {
-        let ranks: usize = self.partition.members.iter().map(Vec::len).sum();
-        self.gathers(if self.scans_at_sites() { 0 } else { bytes.saturating_mul(ranks) })
+        let all = bytes.saturating_mul(self.partition.size());
+        self.gathers(if self.scans_at_sites() { 0 } else { all })
     }
 
     fn scans_at_sites(self) -> bool {
@@ -513,10 +518,9 @@ impl Hierarchy<'_> {
     /// ranks is to be kept, everybody gets all values.
     pub(super) fn scan(self, s: &mut Schedule, exclusive: bool, value: &Span, result: &Span) {
         if !self.scans_at_sites() {
-            let size = self.partition.members.iter().map(Vec::len).sum::<usize>();
-            let all = s.scratch(size * value.length());
-            let at = |rank: usize| rank * value.length()..(rank + 1) * value.length();
-            let blocks: Vec<Span> = (0..size).map(|rank| all.part(at(rank))).collect();
+            let ranks: Vec<Rank> = (0..).take(self.partition.size()).collect();
+            let all = s.scratch(ranks.len() * value.length());
+            let blocks = parts(&all, &ranks, &|_| value.length());
             s.copy(value, &blocks[self.me as usize]);
             self.allgather(s, &all, &blocks);
             let end = self.me as usize + usize::from(!exclusive);

@@ -191,9 +191,6 @@ impl Soap {
     fn forward(&mut self, engine: &Engine) {
         let rank = self.reception.rank;
         let size = engine.size();
-        for frame in self.broadcasts.missed(engine) {
-            self.outgoing[frame.header.to as usize].send(frame, &self.poller);
-        }
         for forward in std::mem::take(&mut self.reception.forwards) {
             let (header, sequences) = (&forward.header, &forward.sequences);
             let place = relative(rank, header.from, size);
@@ -211,6 +208,10 @@ impl Soap {
             if header.from == rank {
                 self.broadcasts.keep(forward, engine);
             }
+        }
+        // Last, so that a rank that is gone since a broadcast was numbered is gone for that one too.
+        for frame in self.broadcasts.missed(engine) {
+            self.outgoing[frame.header.to as usize].send(frame, &self.poller);
         }
     }
 }
