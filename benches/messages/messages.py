@@ -26,9 +26,8 @@ from tools import Tools
 
 P2P = ("pingpong", "ping*pong")
 SIZED = ("matrix", "broadcast", "gather", "reduce", "allreduce")
-# Of doubles squared, as in the papers: 0 to 2000; collective operations to 700.
+# Of doubles squared, as in the papers.
 SIZES = (0, 1, 10, 23, 50, 91, 181, 362, 700, 1000, 2000)
-COLLECTIVE_SIZES = (1, 10, 23, 50, 91, 181, 362, 700)
 FEW_SIZES = (1, 91, 362)
 MOLDYN_SIZES = (45, 94, 166)  # about 2,048, 8,788 and 27,436 particles
 # What the papers name, and the newer ones; with buffers over TCP.
@@ -60,7 +59,7 @@ class Plan:
     def cells(self, ranks: int, few: bool) -> list[tuple[str, int]]:
         """Operations and sizes at so many ranks: all sizes with 2, 4 and 8, in between some."""
         whole = ranks in (2, 4, 8) and not few
-        sizes = COLLECTIVE_SIZES if whole else FEW_SIZES
+        sizes = SIZES if whole else FEW_SIZES
         cells = [("barrier", 0), *((operation, n) for operation in SIZED for n in sizes)]
         if ranks == 2:
             cells += [(operation, n) for operation in P2P for n in ((1, 23, 91, 362, 700, 2000) if few else SIZES)]
