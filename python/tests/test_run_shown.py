@@ -21,16 +21,18 @@ import fishplate
 from fishplate import errors
 
 
+SEEN = """import fishplate, sys
+fishplate._picture.PERIOD_IN_LOG = 0.1
+with fishplate.Run('seen', sys.argv[1], progress=True if 'log' in sys.argv else None) as run:
+    tally = run.service(sys.argv[2])
+    for n in range(3):
+        tally(starts=sys.argv[3], tag=str(n), x=n, pause=0.5)
+        run.progress('residual', 10.0 ** -n)
+"""
+
+
 def test_a_terminal_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
-    code = (
-        "import fishplate, sys\n"
-        "with fishplate.Run('seen', sys.argv[1]) as run:\n"
-        "    tally = run.service(sys.argv[2])\n"
-        "    for n in range(3):\n"
-        "        tally(starts=sys.argv[3], tag=str(n), x=n, pause=0.5)\n"
-        "        run.progress('residual', 10.0 ** -n)\n"
-    )
-    words = [sys.executable, "-c", code, str(tmp_path / "run"), tally.urls["tally"], starts.path]
+    words = [sys.executable, "-c", SEEN, str(tmp_path / "run"), tally.urls["tally"], starts.path]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=theirs) as process:
@@ -44,6 +46,18 @@ def test_a_terminal_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_p
     lines = shown.decode().replace("\x1b[K", "").split("\r")
     assert any("tally 0 s" in line for line in lines), lines
     assert any(line.startswith("seen: 3 steps done | residual 0.01 (3) | ") for line in lines), lines
+
+
+def test_a_log_has_lines_for_who_wants_them(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
+    def logged(name: str) -> str:
+        words = [sys.executable, "-c", SEEN, str(tmp_path / name), tally.urls["tally"], starts.path, name]
+        return subprocess.run(words, stderr=subprocess.PIPE, check=True, text=True).stderr
+
+    assert logged("silent") == ""
+    lines = logged("log").splitlines()
+    assert any("tally 0 s" in line for line in lines), lines
+    assert lines[-1].startswith("seen: 3 steps done | residual 0.01 (3) | "), lines
+    assert not any(character in line for line in lines for character in "\r\x1b"), lines
 
 
 def test_a_notebook_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_path: Path) -> None:

@@ -20,13 +20,16 @@ PERIOD = 0.2
 PERIOD_IN_NOTEBOOK = 1.0
 """Between two in a notebook."""
 
+PERIOD_IN_LOG = 10.0
+"""Between two lines of a file or a pipe."""
+
 SHARE = 0.05
 """Of the time, at most, is spent drawing."""
 
 
 class Picture:
     """A line that is drawn anew as long as the run goes on; in a notebook with who works when, the measures of convergence as
-    curves, and the picture that came last."""
+    curves, and the picture that came last. Where there is no terminal, for who wants it, a line now and then."""
 
     def __init__(self, run: Run, wanted: bool | None) -> None:
         self._run = run
@@ -36,8 +39,9 @@ class Picture:
         self._image: Any = None
         self._shown: tuple[str, str] | None = None
         self._thread: threading.Thread | None = None
+        self._terminal = sys.stderr.isatty()
         notebook = _in_notebook()
-        if wanted is False or not (wanted or notebook or sys.stderr.isatty()):
+        if wanted is False or not (wanted or notebook or self._terminal):
             return
         if notebook:
             from IPython.display import display
@@ -77,7 +81,11 @@ class Picture:
             self._show("\n")
 
     def _draw(self) -> None:
-        pause = period = PERIOD if self._notebook is None else PERIOD_IN_NOTEBOOK
+        if self._notebook is None:
+            period = PERIOD if self._terminal else PERIOD_IN_LOG
+        else:
+            period = PERIOD_IN_NOTEBOOK
+        pause = period
         while not self._closed.wait(pause):
             begun = time.monotonic()
             self._show("")
@@ -94,6 +102,10 @@ class Picture:
                 html = _report.image(self._run.directory / name, caption)
                 self._image.update({"text/plain": caption or name, "text/html": html}, raw=True)
             return
-        width = shutil.get_terminal_size().columns
-        sys.stderr.write(f"\r\x1b[K{line[: width - 1]}{end}")
+        if self._terminal:
+            width = shutil.get_terminal_size().columns
+            line = f"\r\x1b[K{line[: width - 1]}{end}"
+        else:
+            line += "\n"
+        sys.stderr.write(line)
         sys.stderr.flush()

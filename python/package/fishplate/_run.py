@@ -82,7 +82,8 @@ class Run:
     - `retries`: how often a failed call is tried again.
     - `reuse`: calls that were made before, in whatever run, give what they gave, as long as their server has it.
     - `patience`: seconds for which a server that is away is waited for.
-    - `progress`: how it goes on, on a line of the terminal, or drawn in the notebook; `None`: if there is one.
+    - `progress`: how it goes on, on a line of the terminal, or drawn in the notebook; `None`: if there is one. `True`: also where
+      there is neither, as a line of standard error every ten seconds.
     """
 
     def __init__(

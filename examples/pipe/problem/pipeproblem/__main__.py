@@ -135,7 +135,7 @@ def main() -> int:
     try:
         with (
             Sites(fishplate_binary(wanted.fishplate), folder, environment, say) as where,
-            fishplate.Run(wanted.name, journal, retries=1) as run,
+            fishplate.Run(wanted.name, journal, retries=1, progress=True) as run,
         ):
             done = solve(run, where, case, wanted)
             # Last, so that a run that has ended can be asked for them.
