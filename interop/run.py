@@ -3,6 +3,7 @@
 
 import argparse
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import http.server
@@ -44,11 +45,12 @@ def main() -> int:
               pipe_server(options.binary, Path(scratch), chosen) as pipe):
             place = gather(options, chosen, urls, payloads, url, cut, login | pipe)
             passed, failed = 0, 0
-            for toolkit in chosen:
-                if recorder:
-                    recorder.name = toolkit.name
-                good, bad = examine(toolkit, place)
-                passed, failed = passed + good, failed + bad
+            with preparations(chosen, place) as prepared:
+                for toolkit in chosen:
+                    if recorder:
+                        recorder.name = toolkit.name
+                    good, bad = examine(toolkit, place, prepared[toolkit.name])
+                    passed, failed = passed + good, failed + bad
     print(f"interop took {time.monotonic() - begun:.0f} s")
     print(f"interop: {passed} passed, {failed} failed")
     return 1 if failed else 0
@@ -236,13 +238,23 @@ def payload(size: int) -> bytes:
     return (bytes(range(256)) + random.Random(size).randbytes(size))[:size]
 
 
-def examine(toolkit: Toolkit, place: Place) -> tuple[int, int]:
+@contextlib.contextmanager
+def preparations(toolkits: list[Toolkit], place: Place):
+    """Each toolkit is installed while the ones before it are examined; gives what is to be waited for."""
+    worker = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+    try:
+        yield {toolkit.name: worker.submit(toolkit.prepare, place) for toolkit in toolkits}
+    finally:
+        worker.shutdown(cancel_futures=True)
+
+
+def examine(toolkit: Toolkit, place: Place, prepared: concurrent.futures.Future) -> tuple[int, int]:
     """Runs one toolkit's client; how many checks passed and failed."""
     print(toolkit.name, flush=True)
     begun = time.monotonic()
     due = toolkit.checks()
     try:
-        toolkit.prepare(place)
+        prepared.result()
     except PreparationFailed as problem:
         print(f"  not ok: {problem}")
         return 0, len(due)

@@ -327,8 +327,23 @@ async fn joined(at: &DomainServer, domain: &str) -> Member {
     }
 }
 
-/// A request to a rank at a server's port.
+/// A request to a rank at a server's port; again while the gateway still passes earlier ones on, as it tells clients to do.
 fn ask(at: SocketAddr, first: &str, credential: &str, body: &str, cut: usize) -> Option<Answer> {
+    let mut answer = None;
+    until("the gateway has a connection free", || {
+        answer = ask_once(at, first, credential, body, cut);
+        answer.as_ref().is_none_or(|answer| !answer.body.contains("<code>QueueFull<"))
+    });
+    answer
+}
+
+fn ask_once(
+    at: SocketAddr,
+    first: &str,
+    credential: &str,
+    body: &str,
+    cut: usize,
+) -> Option<Answer> {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let head = format!(
