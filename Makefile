@@ -14,6 +14,8 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo -n)
 VENV := .venv/bin/python
 # On all processors; what a file's tests share, its fixtures, is made once.
 PYTEST := $(VENV) -m pytest -q --numprocesses auto --dist loadfile
+# Most tests wait for processes, half of their time: twice as many at once as processors.
+TEST_JOBS = $$((2 * $$(nproc)))
 
 # Tests, system tests and interop share one profile, so that everything is compiled once.
 DEBUG_BINARY := target/debug/fishplate
@@ -145,15 +147,13 @@ toolkits:
 
 # Unit, property and system tests. The last need the binary, which cargo builds for them.
 .PHONY: unit
-# Most tests wait for processes, half of their time: twice as many threads as processors.
-unit: TEST_THREADS = $$((2 * $$(nproc)))
 # What every machine that runs `make test` must have; what else a test misses, it says and is skipped.
 unit: export FISHPLATE_REQUIRED = servers nginx namespaces zeep gsoap libfaketime $(if $(SUDO),,networks)
 unit: binary servers toolkits
 	$(call need,ip,iproute2,hosts with networks of their own)
 	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
 	$(call need,faketime,faketime,servers whose clock is wrong)
-	$(CARGO) test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
+	$(CARGO) test --workspace --no-fail-fast -- --test-threads $(TEST_JOBS)
 
 # All programs, libraries and tests at once: by single packages, with fewer features, what they use would be compiled again.
 .PHONY: binary
@@ -176,7 +176,7 @@ examples: binary
 python: binary python-package .venv/vtk
 	$(call need,getdp,getdp,the second solver of the Pipe Problem)
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
-	cd python && ../$(PYTEST)
+	cd python && ../$(PYTEST) --numprocesses $(TEST_JOBS)
 	$(PYTEST) examples/notebook/tests examples/two-sites/tests examples/workflow/tests examples/steering/tests
 	$(PYTEST) examples/pipe/problem/tests
 
