@@ -115,12 +115,12 @@ def grow(
             expansion=material.expansion if thermal else 0.0,
             reference=case.reference_temperature if thermal else 0.0,
         ).intensities
-        run.progress("largest K_I", float(intensities[:, 3].max()))
+        run.progress("largest K_I, MPa sqrt(m)", float(intensities[:, 3].max() / np.sqrt(1000)))
         step = Step(front, meshed.surface, meshed.volume, solid, result, load, meshed.passes, intensities)
         done.append(step)
         extended = used.crack_extension(intensities=intensities, **shape, growth=case.growth, exponent=case.exponent)
         step.depth, step.length, step.ligament, step.added = map(float, extended.measures)
-        run.progress("ligament", step.ligament)
+        run.progress("ligament, mm", step.ligament)
         front = step.following = extended.front
         if is_through(case, step) or step.length >= case.greatest_length:
             break
