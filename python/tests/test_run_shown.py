@@ -49,11 +49,13 @@ def test_a_terminal_shows_how_a_run_goes_on(tally: Hosted, starts: Starts, tmp_p
 
 
 def test_a_log_has_lines_for_who_wants_them(tally: Hosted, starts: Starts, tmp_path: Path) -> None:
-    def logged(name: str) -> str:
-        words = [sys.executable, "-c", SEEN, str(tmp_path / name), tally.urls["tally"], starts.path, name]
+    def logged(name: str, *before: str) -> str:
+        words = [*before, sys.executable, "-c", SEEN, str(tmp_path / name), tally.urls["tally"], starts.path, name]
         return subprocess.run(words, stderr=subprocess.PIPE, check=True, text=True).stderr
 
     assert logged("silent") == ""
+    # A program without a standard error says nothing, and runs.
+    assert logged("closed", "sh", "-c", 'exec "$@" 2>&-', "sh") == ""
     lines = logged("log").splitlines()
     assert any("tally 0 s" in line for line in lines), lines
     assert lines[-1].startswith("seen: 3 steps done | residual 0.01 (3) | "), lines

@@ -39,6 +39,8 @@ class Picture:
         self._image: Any = None
         self._shown: tuple[str, str] | None = None
         self._thread: threading.Thread | None = None
+        if sys.stderr is None:  # the program was started with it closed
+            return
         self._terminal = sys.stderr.isatty()
         notebook = _in_notebook()
         if wanted is False or not (wanted or notebook or self._terminal):

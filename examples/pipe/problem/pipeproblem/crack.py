@@ -13,6 +13,9 @@ from .case import Case
 Loads = Callable[[Any, Any], "Load"]
 """From the surface mesh and the solid mesh: what loads the solid."""
 
+ROOT_OF_METRE = np.sqrt(1000)
+"""MPa sqrt(mm) of one MPa sqrt(m)."""
+
 
 @dataclass(frozen=True)
 class Load:
@@ -115,7 +118,7 @@ def grow(
             expansion=material.expansion if thermal else 0.0,
             reference=case.reference_temperature if thermal else 0.0,
         ).intensities
-        run.progress("largest K_I, MPa sqrt(m)", float(intensities[:, 3].max() / np.sqrt(1000)))
+        run.progress("largest K_I, MPa sqrt(m)", float(intensities[:, 3].max() / ROOT_OF_METRE))
         step = Step(front, meshed.surface, meshed.volume, solid, result, load, meshed.passes, intensities)
         done.append(step)
         extended = used.crack_extension(intensities=intensities, **shape, growth=case.growth, exponent=case.exponent)
@@ -151,7 +154,7 @@ def table(done: list[Step]) -> str:
     """A line a step: of its crack, and of what it becomes."""
     lines = ["step passes  front      K_I      to    K_II     depth length ligament  next, mm"]
     for number, step in enumerate(done, 1):
-        first, second = (step.intensities[:, k] / np.sqrt(1000) for k in (3, 4))
+        first, second = (step.intensities[:, k] / ROOT_OF_METRE for k in (3, 4))
         lines.append(
             f"{number:>4} {step.passes:>6} {len(first):>6} {first.min():>8.2f} {first.max():>7.2f}"
             f"  {np.abs(second).max():>6.2f}    {step.depth:>6.2f} {step.length:>6.2f} {step.ligament:>8.2f}"
