@@ -565,7 +565,7 @@ limits! {
     "ranks" {
         /// bytes of a message between ranks that is sent at once (eager);
         /// a longer one when its receive is posted (rendezvous)
-        eager_limit: usize = 128 << 10, Bytes Launch;
+        eager_limit: usize = 256 << 10, Bytes Launch;
         /// the same between ranks that share memory
         shared_memory_eager_limit: usize = 64 << 10, Bytes Launch;
         /// connections that carry the parts of a long message side by side to a rank at another site, 16 at most;

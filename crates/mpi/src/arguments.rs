@@ -62,23 +62,27 @@ impl<T: Copy> Out<T> {
         if self.0.is_null() {
             return Err(null("the place for a result"));
         }
-        // SAFETY: see the module's contract.
-        unsafe { self.0.write_unaligned(value) };
+        self.set_if(value);
         Ok(())
     }
 
     /// Puts it there, if the caller wants it.
     pub(crate) fn set_if(self, value: T) {
-        let _ = self.set(value);
+        if !self.0.is_null() {
+            // SAFETY: see the module's contract.
+            unsafe { self.0.write_unaligned(value) };
+        }
     }
 
     /// What is there.
     pub(crate) fn get(self) -> Result<T> {
-        if self.0.is_null() {
-            return Err(null("an argument"));
-        }
+        self.get_if().ok_or_else(|| null("an argument"))
+    }
+
+    /// The same, if there is a place.
+    pub(crate) fn get_if(self) -> Option<T> {
         // SAFETY: see the module's contract.
-        Ok(unsafe { self.0.read_unaligned() })
+        (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
     }
 
     /// The `at`th of several.

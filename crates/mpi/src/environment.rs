@@ -27,8 +27,6 @@ struct Environment {
     pid: u32,
     main_thread: Option<ThreadId>,
     thread_level: c_int,
-    /// When `MPI_Wtime` is zero.
-    begin: Option<Instant>,
 }
 
 /// The world model (MPI 5.0, 11.2).
@@ -45,13 +43,14 @@ static ENVIRONMENT: Mutex<Environment> = Mutex::new(Environment {
     pid: 0,
     main_thread: None,
     thread_level: MPI_THREAD_SINGLE,
-    begin: None,
 });
 
 /// There from the first of world and sessions on, also for objects that outlive them; apart, so that `MPI_Abort` waits for nobody.
 static CLIENT: OnceLock<Client> = OnceLock::new();
 /// Sessions that are open.
 static SESSIONS: AtomicU32 = AtomicU32::new(0);
+/// When `MPI_Wtime` is zero.
+static BEGIN: OnceLock<Instant> = OnceLock::new();
 /// The domain's rank of this process, for messages.
 static RANK: AtomicI32 = AtomicI32::new(-1);
 
@@ -154,7 +153,7 @@ fn join(environment: &mut Environment) -> Result<Arc<Process>> {
     RANK.store(c_int::try_from(process.rank()).unwrap_or(-1), Ordering::Relaxed);
     GROUP_EMPTY.define(Some(Arc::new(process.world().group().include(&[])?)));
     environment.main_thread = Some(std::thread::current().id());
-    environment.begin = Some(Instant::now());
+    BEGIN.get_or_init(Instant::now);
     environment.pid = std::process::id();
     if let Some(launcher) = client.launcher() {
         end_with(launcher)?;
@@ -285,7 +284,7 @@ pub(crate) fn host() -> String {
 
 /// Seconds since the process joined, or since this was first asked.
 fn elapsed() -> f64 {
-    environment().begin.get_or_insert_with(Instant::now).elapsed().as_secs_f64()
+    BEGIN.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
 entries! {

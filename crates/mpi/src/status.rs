@@ -65,7 +65,7 @@ impl Out<Status> {
     /// Puts it there, if the caller wants it: of a message all but `MPI_ERROR` (MPI 5.0, 3.2.5).
     pub(crate) fn put(self, status: &Status) {
         let empty = status.source == MPI_ANY_SOURCE;
-        if let Ok(old) = self.get() {
+        if let Some(old) = self.get_if() {
             self.set_if(if empty { *status } else { Status { error: old.error, ..*status } });
         }
     }
