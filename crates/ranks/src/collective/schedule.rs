@@ -34,6 +34,8 @@ pub(crate) struct Schedule {
     among: Option<Vec<Rank>>,
     /// Steps are written whose waits are deferred.
     defers: bool,
+    /// Messages without content are sent, because they tell that a rank has come.
+    signals: bool,
 }
 
 impl Schedule {
@@ -68,7 +70,14 @@ impl Schedule {
             operation: self.operation.clone(),
             among: None,
             defers: false,
+            signals: false,
         }
+    }
+
+    /// From here on messages without content are sent and received: a barrier's. Else none is, because both ranks know that it has none
+    /// (MPI 5.0, 6.1: the amount of data sent must equal what the receiver specifies).
+    pub(crate) fn signal(&mut self) {
+        self.signals = true;
     }
 
     /// Writes steps that only send, for which the steps behind them need not wait. What they send is not written by those.
@@ -95,11 +104,15 @@ impl Schedule {
     }
 
     pub(crate) fn send(&mut self, to: Rank, span: &Span) {
-        self.steps.push(Step::Send(self.rank(to), span.clone()));
+        if span.length() > 0 || self.signals {
+            self.steps.push(Step::Send(self.rank(to), span.clone()));
+        }
     }
 
     pub(crate) fn receive(&mut self, from: Rank, span: &Span) {
-        self.steps.push(Step::Receive(self.rank(from), span.clone()));
+        if span.length() > 0 || self.signals {
+            self.steps.push(Step::Receive(self.rank(from), span.clone()));
+        }
     }
 
     pub(crate) fn wait(&mut self) {

@@ -34,7 +34,7 @@ impl Engine {
         }
         if header.sequence > peer.begun + 1 {
             peer.early.insert(header.sequence, Early::Arriving);
-            let place = PayloadBuffer::Fresh(vec![0; bytes(header.payload_length())]);
+            let place = PayloadBuffer::Fresh(Vec::new());
             return Ok(ReceiveTarget { header, place, purpose: Purpose::Early });
         }
         let target = self.turn(header)?;
@@ -64,6 +64,27 @@ impl Engine {
         let id = self.new_message(Message { header, body: Some(body), claimed: None });
         self.matching.add_unexpected(header.context, header.from, header.tag, id);
         true
+    }
+
+    /// A message that was not expected may have found its receive while it arrives: the rest of it goes straight there. So much of it is here.
+    pub fn redirect(&mut self, target: &mut ReceiveTarget, arrived: usize) {
+        let Purpose::Message(id) = target.purpose else { return };
+        let Some(request) = self.messages.get(&id).and_then(|message| message.claimed) else {
+            return;
+        };
+        let length = bytes(target.header.length);
+        let Some(Record::Receive(receive)) = self.requests.get_mut(&request) else { return };
+        if length > receive.capacity {
+            return;
+        }
+        let Some(buffer) = receive.buffer.take() else { return };
+        let mut buffer = buffer.first(length);
+        if let PayloadBuffer::Fresh(body) = &target.place {
+            buffer.bytes()[..arrived].copy_from_slice(&body[..arrived]);
+        }
+        target.place = PayloadBuffer::Posted(buffer);
+        target.purpose = Purpose::Receive(request);
+        self.messages.remove(&id);
     }
 
     /// A target's payload is all here.
@@ -226,7 +247,7 @@ impl Engine {
                         None => PayloadBuffer::Nowhere,
                     }
                 }
-                _ => PayloadBuffer::Fresh(vec![0; length]),
+                _ => PayloadBuffer::Fresh(Vec::new()),
             };
             return ReceiveTarget { header, place, purpose: Purpose::Receive(request) };
         }
@@ -234,7 +255,7 @@ impl Engine {
         self.matching.add_unexpected(header.context, header.from, header.tag, id);
         ReceiveTarget {
             header,
-            place: PayloadBuffer::Fresh(vec![0; length]),
+            place: PayloadBuffer::Fresh(Vec::new()),
             purpose: Purpose::Message(id),
         }
     }

@@ -70,7 +70,7 @@ pub struct Frame {
 pub(crate) enum PayloadBuffer {
     /// Into the posted buffer.
     Posted(ReceiveBuffer),
-    /// Into new memory.
+    /// Into new memory, which is had when the first of it is read.
     Fresh(Vec<u8>),
     /// It is not wanted.
     Nowhere,
@@ -96,9 +96,19 @@ impl ReceiveTarget {
     pub fn rest(&mut self, offset: usize) -> Option<&mut [u8]> {
         match &mut self.place {
             PayloadBuffer::Posted(buffer) => Some(&mut buffer.bytes()[offset..]),
-            PayloadBuffer::Fresh(bytes) => Some(&mut bytes[offset..]),
+            PayloadBuffer::Fresh(bytes) => {
+                if bytes.is_empty() {
+                    *bytes = vec![0; crate::engine::record::bytes(self.header.payload_length())];
+                }
+                Some(&mut bytes[offset..])
+            }
             PayloadBuffer::Nowhere => None,
         }
+    }
+
+    /// No receive was posted for the message.
+    pub fn is_unexpected(&self) -> bool {
+        matches!(self.purpose, Purpose::Message(_))
     }
 
     /// Stops using the memory of this request.

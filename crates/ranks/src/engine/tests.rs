@@ -283,6 +283,38 @@ fn a_message_longer_than_the_buffer_is_told_with_both_lengths() {
 }
 
 #[test]
+fn the_rest_of_a_message_goes_straight_to_a_receive_that_is_posted_while_it_arrives() {
+    for is_let_go in [false, true] {
+        let mut world = pair();
+        world.send(0, 1, 5, 200, Mode::Standard);
+        let (header, body) = world.wires.get_mut(&(0, 1)).unwrap().pop_front().unwrap();
+        let mut target = world.engines[1].begin(header).unwrap();
+        target.rest(0).unwrap()[..50].copy_from_slice(&body[..50]);
+        world.engines[1].redirect(&mut target, 50);
+        assert!(target.is_unexpected(), "nobody receives it yet");
+        world.receive(1, Some(0), Some(5));
+        let request = world.posted[0].request;
+        world.engines[1].redirect(&mut target, 50);
+        assert!(!target.is_unexpected());
+        if is_let_go {
+            world.engines[1].release(request);
+            target.detach(request);
+            assert!(target.rest(50).is_none());
+        } else {
+            target.rest(50).unwrap().copy_from_slice(&body[50..]);
+            assert_eq!(world.posted[0].buffer[..200], world.sent[0].bytes[..]);
+        }
+        let engine = &mut world.engines[1];
+        assert!(!engine.is_complete(request));
+        engine.finish(target).unwrap();
+        let told = engine.take_outcome(request);
+        assert!(is_let_go || matches!(told, Some(Ok(status)) if status.length == 200), "{told:?}");
+        assert!(engine.is_over(request));
+        assert_eq!(engine.unexpected_bytes(), 0);
+    }
+}
+
+#[test]
 fn a_failed_rank_ends_what_waits_for_it_and_is_named_to_others() {
     let mut world = World::new(3, &Settings { eager_limit: 300, ..Settings::default() });
     world.receive(0, Some(2), Some(1));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame, Payload};
-use crate::header::{Kind, Rank, RequestId};
+use crate::header::{Header, Kind, Rank, RequestId};
 use crate::status::route::printable;
 use crate::status::{PeerRoute, RejectedAddress};
 use crate::transport::poller::Poller;
@@ -16,8 +16,9 @@ use crate::transport::route::Route;
 use crate::transport::socket::is_transient;
 use crate::transport::stream::Stream;
 
-/// Buffers in one `writev`.
+/// Buffers in one `writev`, and of a frame.
 const VECTORS: usize = 64;
+const PARTS: usize = 4;
 /// Bytes in one `writev`, and how many more go along if they are the last of a message. In pieces of 128 KiB a message of 1 MiB takes 1.5 times as
 /// long (decision 0011 has other processors, too).
 const PIECE: usize = 1 << 20;
@@ -55,6 +56,11 @@ pub(super) trait Protocol: Debug {
 
     /// A head whose frame was acknowledged.
     fn recycle(&mut self, _head: Self::Head) {}
+
+    /// What stands between the head of a frame and its payload, and is passed over.
+    fn padding(&self, _header: &Header) -> &'static [u8] {
+        &[]
+    }
 
     /// What stands behind each payload.
     fn tail(&self) -> &[u8] {
@@ -119,12 +125,13 @@ impl Connection {
 #[derive(Debug)]
 struct PendingFrame<H> {
     head: H,
+    padding: &'static [u8],
     frame: Frame,
 }
 
 impl<H: AsRef<[u8]>> PendingFrame<H> {
-    fn parts<'a>(&'a self, tail: &'a [u8]) -> [&'a [u8]; 3] {
-        [self.head.as_ref(), self.frame.payload.bytes(), tail]
+    fn parts<'a>(&'a self, tail: &'a [u8]) -> [&'a [u8]; PARTS] {
+        [self.head.as_ref(), self.padding, self.frame.payload.bytes(), tail]
     }
 }
 
@@ -276,7 +283,8 @@ impl<P: Protocol> Outgoing<P> {
             return;
         }
         let head = head(&mut self.protocol, &frame);
-        self.kept.push_back(PendingFrame { head, frame });
+        let padding = self.protocol.padding(&frame.header);
+        self.kept.push_back(PendingFrame { head, padding, frame });
         if self.connection.writable::<P>().is_some() {
             if !self.waits_for_room {
                 self.flush(poller);
@@ -558,7 +566,7 @@ impl<P: Protocol> Outgoing<P> {
                 self.kept.iter().take_while(old).count()
             }
         };
-        for PendingFrame { head, frame } in self.kept.drain(..count) {
+        for PendingFrame { head, frame, .. } in self.kept.drain(..count) {
             sent.extend(frame.request);
             self.protocol.recycle(head);
             if let Payload::Owned(memory) = frame.payload
@@ -606,7 +614,7 @@ impl<P: Protocol> Outgoing<P> {
             let mut vectors = Vec::with_capacity(VECTORS);
             let mut skip = self.offset;
             let mut room = PIECE;
-            for kept in self.kept.range(self.written..).take(VECTORS / 3) {
+            for kept in self.kept.range(self.written..).take(VECTORS / PARTS) {
                 for part in kept.parts(tail) {
                     if skip < part.len() && room > 0 {
                         let rest = &part[skip..];

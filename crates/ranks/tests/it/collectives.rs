@@ -29,6 +29,7 @@ conformance! {
     scans_are_those_of_a_loop;
     ordered_reductions_give_the_same_bits;
     collectives_run_side_by_side;
+    operations_without_data_wait_for_nobody;
     wrong_lengths_are_refused;
 }
 
@@ -60,6 +61,7 @@ fn ranks_at_several_sites_do_the_same() {
             scans_are_those_of_a_loop,
             ordered_reductions_give_the_same_bits,
             collectives_run_side_by_side,
+            operations_without_data_wait_for_nobody,
             wrong_lengths_are_refused,
         ] {
             run_at(Kind::Local, size, sites, body);
@@ -353,6 +355,27 @@ fn gathers_and_scatters_are_each_others_reverse(world: &Communicator) {
                 assert!(me == root || back == mine, "{gather:?} {length} {root} in place");
             }
         }
+    }
+}
+
+/// Rank 0 is through with all of them before the others begin.
+fn operations_without_data_wait_for_nobody(world: &Communicator) {
+    let (me, last) = (world.rank(), world.size() - 1);
+    if me > 0 {
+        world.recv(&mut [0u8], 0, 5).unwrap();
+    }
+    let (sum, mut nothing) = (Operation::sum::<u64>(), [0u64; 0]);
+    for root in [0, last] {
+        world.broadcast(&mut nothing, root).run().unwrap();
+        world.gather(&[0u64; 0], &mut nothing, root).run().unwrap();
+        world.scatter(&[0u64; 0], &mut nothing, root).run().unwrap();
+        world.reduce(&[0u64; 0], &mut nothing, &sum, root).run().unwrap();
+    }
+    world.allgather(&[0u64; 0], &mut nothing).run().unwrap();
+    world.alltoall(&[0u64; 0], &mut nothing).run().unwrap();
+    world.allreduce(&[0u64; 0], &mut nothing, &sum).run().unwrap();
+    if me == 0 {
+        (1..=last).for_each(|to| world.send(&[0u8], to, 5).unwrap());
     }
 }
 

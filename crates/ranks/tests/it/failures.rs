@@ -57,7 +57,7 @@ fn a_rank_that_speaks_another_version_is_told_at_once_with_both() {
     let tcp = Tcp::new(DOMAIN, CREDENTIAL, 0, ours, &addresses, &settings).unwrap();
     let process = Process::join(DOMAIN, 0, 2, Box::new(tcp), settings).unwrap();
     let told = process.connect().unwrap_err().to_string();
-    for part in ["rank 1: it speaks version 9 of the messages", "this rank version 3"] {
+    for part in ["rank 1: it speaks version 9 of the messages", "this rank version 4"] {
         assert!(told.contains(part), "{told}");
     }
     foreign.join().unwrap();

@@ -36,6 +36,64 @@ fn bytes(length: usize, seed: u32) -> Vec<u8> {
         .collect()
 }
 
+/// Lengths around those from which messages go another way: with padding, read straight to their receive, eager no more, in several pieces.
+const LENGTHS: [usize; 12] = [
+    16_000,
+    (16 << 10) + 1,
+    (32 << 10) - 1,
+    32 << 10,
+    100_000,
+    256 << 10,
+    (256 << 10) + 1,
+    1 << 20,
+    1_500_000,
+    3 << 19,
+    (3 << 19) + 1,
+    5_000_000,
+];
+
+#[test]
+fn long_messages_arrive_whole_whatever_their_receiver_does_first() {
+    for kind in [Kind::Tcp, Kind::SharedMemory, Kind::Soap] {
+        let settings = Settings::default();
+        let eager = match kind {
+            Kind::SharedMemory => settings.shared_memory_eager_limit,
+            _ => settings.eager_limit,
+        };
+        run_with(processes(kind, 2, &settings), move |world| {
+            for (length, seed) in LENGTHS.into_iter().cycle().zip(1..=100) {
+                let data = bytes(length, seed);
+                if world.rank() == 0 {
+                    world.send(&data, 1, 0).unwrap();
+                    world.send(&[seed], 1, 1).unwrap();
+                    continue;
+                }
+                let mut got = vec![0u8; length];
+                match seed % 4 {
+                    0 => {
+                        let (message, status) = world.mprobe(0, 0).unwrap();
+                        assert_eq!(status.length, length);
+                        message.recv(&mut got).unwrap();
+                    }
+                    1 => {
+                        while world.iprobe(0, 0).unwrap().is_none() {}
+                        world.recv(&mut got, 0, 0).unwrap();
+                    }
+                    2 if length <= eager => {
+                        // All of it is here before somebody wants it.
+                        world.probe(0, 1).unwrap();
+                        world.recv(&mut got, ANY_SOURCE, 0).unwrap();
+                    }
+                    _ => drop(world.recv(&mut got, 0, 0).unwrap()),
+                }
+                assert!(got == data, "{kind:?}, {length} bytes, {seed}");
+                world.recv(&mut [0], 0, 1).unwrap();
+            }
+            world.process().leave();
+        });
+    }
+}
+
 /// A length that a C `int` can't tell.
 const ABOVE_TWO_GIB: usize = (1 << 31) + 5;
 

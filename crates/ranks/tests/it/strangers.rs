@@ -140,7 +140,7 @@ fn strangers_over_soap_are_bounded_in_number_and_time() {
 
 /// A greeting with a proof of nothing.
 fn greeting(domain: [u8; 16], from: u32) -> Vec<u8> {
-    let mut bytes = b"fp-rank3".to_vec();
+    let mut bytes = b"fp-rank4".to_vec();
     bytes.extend(domain);
     bytes.extend(from.to_le_bytes());
     bytes.extend([0; 64]);

@@ -84,6 +84,8 @@ pub(super) struct Incoming {
     closes: bool,
     /// The last read got less than it could have: there is no more now.
     drained: bool,
+    /// A long payload begins for which no receive was posted: who waits for its head may have a place for the rest.
+    pauses: bool,
     answers: Answers,
 }
 
@@ -104,6 +106,7 @@ impl Incoming {
             begun: Instant::now(),
             closes: false,
             drained: false,
+            pauses: false,
             answers: Answers::default(),
         }
     }
@@ -212,7 +215,8 @@ impl Incoming {
         self.answers.write(&self.stream)?;
         loop {
             while self.step(reception, others, endpoint, engine)? {}
-            if matches!(self.state, State::Over) || turn > TURN || self.drained {
+            let pauses = std::mem::take(&mut self.pauses);
+            if matches!(self.state, State::Over) || turn > TURN || self.drained || pauses {
                 break;
             }
             match self.more() {
@@ -377,6 +381,7 @@ impl Incoming {
                         self.start += known.layout.length();
                         self.peer = Some(header.from);
                         let length = usize::try_from(header.payload_length()).unwrap_or(usize::MAX);
+                        self.pauses = length > BUFFER && target.is_unexpected();
                         self.state = State::Payload(Arriving { target, offset: 0, length });
                     }
                     Err(fault) => {
@@ -384,7 +389,7 @@ impl Incoming {
                         self.refuse(&head, &fault);
                     }
                 }
-                return Ok(true);
+                return Ok(!self.pauses);
             }
         }
         let head = RequestHead { body: Body::Length(length), ..known.head.clone() };
@@ -401,6 +406,7 @@ impl Incoming {
         let (State::Payload(arriving), Some(known)) = (&mut self.state, &self.known) else {
             return Err(over());
         };
+        engine.redirect(&mut arriving.target, arriving.offset);
         let buffered = (self.end - self.start).min(arriving.length - arriving.offset);
         if let Some(rest) = arriving.target.rest(arriving.offset) {
             rest[..buffered].copy_from_slice(&self.buffer[self.start..self.start + buffered]);

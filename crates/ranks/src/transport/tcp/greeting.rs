@@ -4,7 +4,7 @@ use crate::credential::{Credential, Nonce, PROOF_SIZE};
 use crate::header::{DomainId, Rank};
 
 /// The version of all that ranks say to each other over a connection, a digit or letter. It changes whenever one of these does.
-pub(super) const VERSION: u8 = b'3';
+pub(super) const VERSION: u8 = b'4';
 const NAME: [u8; 7] = *b"fp-rank";
 const MAGIC: [u8; 8] = [NAME[0], NAME[1], NAME[2], NAME[3], NAME[4], NAME[5], NAME[6], VERSION];
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_challenge_of_another_version_is_told_from_that_of_a_stranger() {
         for (at, byte, stranger) in [
-            (7, b'4', Stranger::Version(b'4')),
+            (7, VERSION + 1, Stranger::Version(VERSION + 1)),
             (7, b'A', Stranger::Version(b'A')),
             (7, 0, Stranger::Unknown),
             (6, b'K', Stranger::Unknown),

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::header::{Header, Kind, Rank};
 use crate::transport::socket::{is_transient, some};
 use crate::transport::tcp::greeting::{Greeting, answer, challenge};
+use crate::transport::tcp::head_length;
 
 /// What is read ahead of a header, so that small frames come several at a time. With 4 KiB, messages of 4 KiB take 1.1 times as long.
 const BUFFER: usize = 16 << 10;
@@ -130,6 +131,7 @@ impl Incoming {
         self.drained = false;
         loop {
             if let Some(arriving) = &mut self.arriving {
+                engine.redirect(&mut arriving.target, arriving.offset);
                 let buffered = (self.end - self.start).min(arriving.length - arriving.offset);
                 if let Some(rest) = arriving.target.rest(arriving.offset) {
                     rest[..buffered]
@@ -146,8 +148,12 @@ impl Incoming {
                     continue;
                 }
                 urgent |= self.finish(progress, engine)?;
-            } else if self.end - self.start >= Header::SIZE {
-                self.begin(progress, engine)?;
+            } else if let Some(header) = self.header()? {
+                self.begin(header, progress, engine)?;
+                if self.is_long_and_unexpected() {
+                    // Who waits for its head may have a place for the rest.
+                    break;
+                }
             } else {
                 let count = if turn > TURN || self.drained { 0 } else { self.fill()? };
                 if count == 0 {
@@ -162,6 +168,11 @@ impl Incoming {
             self.acknowledge(progress.received)?;
         }
         Ok(())
+    }
+
+    /// The payload that is arriving is longer than what is read ahead, and no receive was posted for it.
+    fn is_long_and_unexpected(&self) -> bool {
+        self.arriving.as_ref().is_some_and(|it| it.length > BUFFER && it.target.is_unexpected())
     }
 
     /// Whether acknowledgements wait for room.
@@ -184,22 +195,38 @@ impl Incoming {
         self.arriving.as_mut().map(|arriving| &mut arriving.target)
     }
 
-    fn begin(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), CloseReason> {
+    fn wrong(&self, problem: &'static str) -> CloseReason {
         let (from, _) = self.peer.unwrap_or_default();
-        let wrong = |problem| CloseReason::Protocol(Error::Protocol { from, problem });
-        let bytes = self.buffer[self.start..self.end].first_chunk();
-        let header =
-            bytes.and_then(Header::from_bytes).ok_or_else(|| wrong("it sent no header"))?;
-        if header.from != from {
-            return Err(wrong("it sent another's message"));
+        CloseReason::Protocol(Error::Protocol { from, problem })
+    }
+
+    /// The next frame's header, if it is here with its padding.
+    fn header(&mut self) -> Result<Option<Header>, CloseReason> {
+        let Some(bytes) = self.buffer[self.start..self.end].first_chunk() else { return Ok(None) };
+        let header = Header::from_bytes(bytes).ok_or_else(|| self.wrong("it sent no header"))?;
+        if self.peer.is_none_or(|(from, _)| header.from != from) {
+            return Err(self.wrong("it sent another's message"));
         }
-        self.start += Header::SIZE;
+        let length = head_length(&header);
+        if self.end - self.start < length {
+            return Ok(None);
+        }
+        self.start += length;
+        Ok(Some(header))
+    }
+
+    fn begin(
+        &mut self,
+        header: Header,
+        progress: &mut Progress,
+        engine: &mut Engine,
+    ) -> Result<(), CloseReason> {
         let target = match progress.interrupted.take() {
             Some(target) if *target.header() == header => target,
             _ => engine.begin(header).map_err(CloseReason::Protocol)?,
         };
         let length = usize::try_from(header.payload_length())
-            .map_err(|_| wrong("it sent too much at once"))?;
+            .map_err(|_| self.wrong("it sent too much at once"))?;
         self.arriving = Some(Arriving { target, offset: 0, length });
         Ok(())
     }

@@ -14,4 +14,17 @@ mod incoming;
 mod outgoing;
 mod transport;
 
+use crate::header::Header;
+
 pub use transport::Tcp;
+
+/// From so many bytes on a payload has [`LONG_HEAD`] bytes before it: its header and zeros.
+const LONG: u64 = 32 << 10;
+/// A kernel copies a payload behind its header into a page. AMD's processors of today copy four to ten times as slowly where source and target are about
+/// as far into their pages (`rep movsb`, glibc's bug 30994), and memory of programs often begins some tens of bytes into one, as a header ends there.
+const LONG_HEAD: usize = 1 << 10;
+
+/// Bytes before the payload of a frame.
+fn head_length(header: &Header) -> usize {
+    if header.payload_length() < LONG { Header::SIZE } else { LONG_HEAD }
+}

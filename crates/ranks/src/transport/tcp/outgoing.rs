@@ -10,6 +10,9 @@ use crate::transport::stream::Stream;
 use crate::transport::tcp::greeting::{
     ANSWER_SIZE, CHALLENGE_SIZE, Greeting, Stranger, VERSION, read_answer, read_challenge,
 };
+use crate::transport::tcp::{LONG_HEAD, head_length};
+
+const PADDING: [u8; LONG_HEAD - Header::SIZE] = [0; LONG_HEAD - Header::SIZE];
 
 /// No patience mends that.
 fn foreign(version: u8) -> io::Error {
@@ -67,6 +70,10 @@ impl Protocol for Sender {
 
     fn head(&mut self, frame: &Frame) -> Self::Head {
         frame.header.to_bytes()
+    }
+
+    fn padding(&self, header: &Header) -> &'static [u8] {
+        &PADDING[..head_length(header) - Header::SIZE]
     }
 
     fn begin(&mut self) {
