@@ -54,7 +54,7 @@ class Plan:
 
     ranks: tuple[int, ...] = (2, 3, 4, 5, 6, 7, 8)
     rounds: int = 5
-    long: int = 1000  # from this n on, with more than 2 ranks, there are
+    long: int = 1000  # the n from which cells of more than 2 ranks are long ones
     rounds_of_long: int = 2
     turn: float = 0.03  # seconds of a side in a round
     longest: float = 2.0  # what takes longer is not measured again

@@ -90,7 +90,7 @@ pub(super) fn tree(
 }
 
 pub(super) fn barrier(s: &mut Schedule, algorithm: Barrier, me: Rank, size: u32) {
-    s.signal();
+    s.send_empty();
     let nothing = s.scratch(0);
     match algorithm {
         Barrier::Serial => {

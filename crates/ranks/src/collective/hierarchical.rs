@@ -201,7 +201,7 @@ impl Hierarchy<'_> {
     }
 
     pub(super) fn barrier(self, s: &mut Schedule) {
-        s.signal();
+        s.send_empty();
         let nothing = s.scratch(0);
         let leaders = self.partition.leaders(0);
         // Leaders are the first of their sites.

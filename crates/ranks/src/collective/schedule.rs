@@ -35,7 +35,7 @@ pub(crate) struct Schedule {
     /// Steps are written whose waits are deferred.
     defers: bool,
     /// Messages without content are sent, because they tell that a rank has come.
-    signals: bool,
+    sends_empty: bool,
 }
 
 impl Schedule {
@@ -70,14 +70,14 @@ impl Schedule {
             operation: self.operation.clone(),
             among: None,
             defers: false,
-            signals: false,
+            sends_empty: false,
         }
     }
 
     /// From here on messages without content are sent and received: a barrier's. Else none is, because both ranks know that it has none
     /// (MPI 5.0, 6.1: the amount of data sent must equal what the receiver specifies).
-    pub(crate) fn signal(&mut self) {
-        self.signals = true;
+    pub(crate) fn send_empty(&mut self) {
+        self.sends_empty = true;
     }
 
     /// Writes steps that only send, for which the steps behind them need not wait. What they send is not written by those.
@@ -104,13 +104,13 @@ impl Schedule {
     }
 
     pub(crate) fn send(&mut self, to: Rank, span: &Span) {
-        if span.length() > 0 || self.signals {
+        if span.length() > 0 || self.sends_empty {
             self.steps.push(Step::Send(self.rank(to), span.clone()));
         }
     }
 
     pub(crate) fn receive(&mut self, from: Rank, span: &Span) {
-        if span.length() > 0 || self.signals {
+        if span.length() > 0 || self.sends_empty {
             self.steps.push(Step::Receive(self.rank(from), span.clone()));
         }
     }

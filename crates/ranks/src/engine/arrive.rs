@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// A message that was not expected may have found its receive while it arrives: the rest of it goes straight there. So much of it is here.
-    pub fn redirect(&mut self, target: &mut ReceiveTarget, arrived: usize) {
+    pub fn retarget(&mut self, target: &mut ReceiveTarget, arrived: usize) {
         let Purpose::Message(id) = target.purpose else { return };
         let Some(request) = self.messages.get(&id).and_then(|message| message.claimed) else {
             return;

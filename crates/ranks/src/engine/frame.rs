@@ -1,7 +1,7 @@
 //! What engine and transport exchange.
 
 use crate::buffer::{ReceiveBuffer, SendBuffer};
-use crate::engine::record::Purpose;
+use crate::engine::record::{Purpose, bytes as bytes_of};
 use crate::header::{Header, RequestId};
 
 /// A payload on its way out.
@@ -98,7 +98,7 @@ impl ReceiveTarget {
             PayloadBuffer::Posted(buffer) => Some(&mut buffer.bytes()[offset..]),
             PayloadBuffer::Fresh(bytes) => {
                 if bytes.is_empty() {
-                    *bytes = vec![0; crate::engine::record::bytes(self.header.payload_length())];
+                    *bytes = vec![0; bytes_of(self.header.payload_length())];
                 }
                 Some(&mut bytes[offset..])
             }

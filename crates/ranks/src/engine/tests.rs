@@ -290,11 +290,11 @@ fn the_rest_of_a_message_goes_straight_to_a_receive_that_is_posted_while_it_arri
         let (header, body) = world.wires.get_mut(&(0, 1)).unwrap().pop_front().unwrap();
         let mut target = world.engines[1].begin(header).unwrap();
         target.rest(0).unwrap()[..50].copy_from_slice(&body[..50]);
-        world.engines[1].redirect(&mut target, 50);
+        world.engines[1].retarget(&mut target, 50);
         assert!(target.is_unexpected(), "nobody receives it yet");
         world.receive(1, Some(0), Some(5));
         let request = world.posted[0].request;
-        world.engines[1].redirect(&mut target, 50);
+        world.engines[1].retarget(&mut target, 50);
         assert!(!target.is_unexpected());
         if is_let_go {
             world.engines[1].release(request);

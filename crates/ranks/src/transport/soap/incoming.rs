@@ -406,7 +406,7 @@ impl Incoming {
         let (State::Payload(arriving), Some(known)) = (&mut self.state, &self.known) else {
             return Err(over());
         };
-        engine.redirect(&mut arriving.target, arriving.offset);
+        engine.retarget(&mut arriving.target, arriving.offset);
         let buffered = (self.end - self.start).min(arriving.length - arriving.offset);
         if let Some(rest) = arriving.target.rest(arriving.offset) {
             rest[..buffered].copy_from_slice(&self.buffer[self.start..self.start + buffered]);

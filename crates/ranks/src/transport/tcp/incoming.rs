@@ -131,7 +131,7 @@ impl Incoming {
         self.drained = false;
         loop {
             if let Some(arriving) = &mut self.arriving {
-                engine.redirect(&mut arriving.target, arriving.offset);
+                engine.retarget(&mut arriving.target, arriving.offset);
                 let buffered = (self.end - self.start).min(arriving.length - arriving.offset);
                 if let Some(rest) = arriving.target.rest(arriving.offset) {
                     rest[..buffered]

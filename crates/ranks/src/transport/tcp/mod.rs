@@ -20,8 +20,8 @@ pub use transport::Tcp;
 
 /// From so many bytes on a payload has [`LONG_HEAD`] bytes before it: its header and zeros.
 const LONG: u64 = 32 << 10;
-/// A kernel copies a payload behind its header into a page. AMD's processors of today copy four to ten times as slowly where source and target are about
-/// as far into their pages (`rep movsb`, glibc's bug 30994), and memory of programs often begins some tens of bytes into one, as a header ends there.
+/// A kernel copies a payload behind its header into a page. AMD's processors of today copy several times as slowly where source and target are about
+/// as far into their pages (`rep movsb`; decision 0011 has figures), and memory of programs often begins some tens of bytes into one, as a header ends there.
 const LONG_HEAD: usize = 1 << 10;
 
 /// Bytes before the payload of a frame.
