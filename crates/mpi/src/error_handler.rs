@@ -25,8 +25,42 @@ pub(crate) enum ErrorHandler {
     Abort,
     /// The code is returned.
     Return,
-    /// A function of the program is called, with handles of the kind of this name.
-    Function(&'static str, Function),
+    /// A function of the program is called.
+    Function(UserHandler),
+}
+
+/// A function that handles errors of objects of one kind.
+#[derive(Debug)]
+pub(crate) struct UserHandler {
+    /// The kind's name.
+    kind: &'static str,
+    function: Function,
+    /// The handle that the program has of it, and how often it was given it and has not freed it. All are the same one, as from
+    /// other implementations, so that two tell by being equal that they are of one handler.
+    handle: Mutex<Option<(Errhandler, usize)>>,
+}
+
+impl ErrorHandler {
+    /// A handle for the program, which frees it. A predefined one has one of its own.
+    fn give(self: &Arc<Self>, predefined: Errhandler) -> Errhandler {
+        let Self::Function(user) = &**self else { return predefined };
+        let mut given = user.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let (handle, count) = given.get_or_insert_with(|| (Errhandler::of(self.clone()), 0));
+        *count += 1;
+        *handle
+    }
+
+    /// The program frees a handle of it.
+    fn take_back(&self, handle: Errhandler) -> Result<()> {
+        let Self::Function(user) = self else { return Ok(()) };
+        let mut given = user.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, count)) = given.as_mut().filter(|(_, count)| *count > 1) {
+            *count -= 1;
+            return Ok(());
+        }
+        *given = None;
+        handle.remove().map(drop)
+    }
 }
 
 /// Those of `mpi.h`, by their distance from the null handle.
@@ -51,7 +85,7 @@ impl SlotHandler {
     /// One that the program sets for an object of this kind.
     fn of(handler: Errhandler, kind: &str) -> Result<Self> {
         let object = handler.get()?;
-        if let ErrorHandler::Function(of, _) = &*object
+        if let ErrorHandler::Function(UserHandler { kind: of, .. }) = &*object
             && *of != kind
         {
             return Err(error(
@@ -87,7 +121,7 @@ impl Slot {
     /// A handle of it, which the caller frees.
     fn handle(&self) -> Errhandler {
         let SlotHandler { handle, object, .. } = self.get();
-        if handle.is_predefined() { handle } else { Errhandler::of(object) }
+        object.give(handle)
     }
 }
 
@@ -192,7 +226,7 @@ pub(crate) fn raise<B: Blamed>(function: &str, blamed: B, error: &Error) -> c_in
     match found.or_else(|| ().handler()) {
         Some((handler, handle)) => match &*handler {
             ErrorHandler::Return => {}
-            ErrorHandler::Function(_, function) => {
+            ErrorHandler::Function(UserHandler { function, .. }) => {
                 let mut handle = handle;
                 // SAFETY: the program gave us a function with these arguments; both places live here.
                 unsafe { function(&raw mut handle, &raw mut code) };
@@ -214,7 +248,8 @@ fn fatal(code: c_int) -> ! {
 fn create<K: Kind>(function: Option<Function>, handler: Out<Errhandler>) -> Result<()> {
     let function =
         function.ok_or_else(|| error(MPI_ERR_ARG, "the error handler is a null pointer"))?;
-    handler.set(Errhandler::new(ErrorHandler::Function(K::NAME, function)))
+    let user = UserHandler { kind: K::NAME, function, handle: Mutex::new(None) };
+    handler.set(Arc::new(ErrorHandler::Function(user)).give(Errhandler::NULL))
 }
 
 fn call<B: Blamed>(blamed: B, code: c_int) -> Result<()> {
@@ -282,11 +317,8 @@ entries! {
     fn Errhandler_free(handler: Out<Errhandler>) on () => {
         let handle = handler.get()?;
         // What `MPI_Comm_get_errhandler` gave may be freed, a predefined one too.
-        if handle.is_predefined() {
-            handle.get()?;
-            return handler.set(Errhandler::NULL);
-        }
-        handler.free().map(|_| ())
+        handle.get()?.take_back(handle)?;
+        handler.set(Errhandler::NULL)
     }
 }
 

@@ -190,8 +190,9 @@ static void of_files(void) {
     MPI_File_create_errhandler(about_file, &handler);
     CHECK(MPI_File_set_errhandler(MPI_FILE_NULL, handler) == MPI_SUCCESS);
     MPI_File_get_errhandler(MPI_FILE_NULL, &found);
-    CHECK(found != MPI_ERRORS_RETURN);
+    CHECK(found == handler);
     MPI_Errhandler_free(&found);
+    CHECK(found == MPI_ERRHANDLER_NULL);
     told = 0;
     CHECK(MPI_File_call_errhandler(MPI_FILE_NULL, MPI_ERR_NO_SUCH_FILE) == MPI_SUCCESS && told == 1);
     MPI_File_open(MPI_COMM_SELF, "none", MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
@@ -204,13 +205,20 @@ static void of_files(void) {
 }
 
 static void error_handlers(void) {
-    MPI_Errhandler handler, found;
+    MPI_Errhandler handler, found, old;
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_SELF, &comm);
     MPI_Comm_create_errhandler(about_comm, &handler);
     MPI_Comm_set_errhandler(comm, handler);
-    /* It lives while an object has it, and what is told of it is a handle to be freed. */
+    /* It is told under the handle that the program has, and has to be freed as often. */
+    MPI_Comm_get_errhandler(comm, &found);
+    CHECK(found == handler);
+    old = found;
+    MPI_Errhandler_free(&found);
+    CHECK(found == MPI_ERRHANDLER_NULL && MPI_Comm_set_errhandler(comm, handler) == MPI_SUCCESS);
     MPI_Errhandler_free(&handler);
+    CHECK(class_of(MPI_Errhandler_free(&old)) == MPI_ERR_ERRHANDLER);
+    /* It lives while an object has it, and what is told of it then is a handle to be freed. */
     MPI_Comm_get_errhandler(comm, &found);
     told = 0;
     CHECK(MPI_Comm_call_errhandler(comm, MPI_ERR_TRUNCATE) == MPI_SUCCESS && told == 1);

@@ -659,6 +659,7 @@ def errors() -> None:
     comm.Set_errhandler(handler)
     comm.Call_errhandler(MPI.ERR_TAG)
     found = comm.Get_errhandler()
+    assert found == handler != MPI.ERRORS_RETURN
     comm.Set_errhandler(MPI.ERRORS_RETURN)
     comm.Set_errhandler(found)
     comm.Call_errhandler(MPI.ERR_RANK)
