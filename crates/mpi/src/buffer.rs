@@ -21,7 +21,7 @@ pub(crate) struct Data {
 impl Data {
     /// What the caller gave.
     pub(crate) fn new(buffer: Buffer, count: impl Integer, datatype: Datatype) -> Result<Self> {
-        Self::of(buffer, count.count()?, datatype.get()?.layout.clone())
+        Self::of(buffer, count.count()?, datatype.read(|datatype| datatype.layout.clone())?)
     }
 
     /// Several times as much, one after the other.
@@ -31,7 +31,11 @@ impl Data {
         datatype: Datatype,
         times: usize,
     ) -> Result<Self> {
-        Self::of(buffer, count.count()?.saturating_mul(times), datatype.get()?.layout.clone())
+        Self::of(
+            buffer,
+            count.count()?.saturating_mul(times),
+            datatype.read(|datatype| datatype.layout.clone())?,
+        )
     }
 
     fn of(buffer: Buffer, count: usize, layout: Arc<Layout>) -> Result<Self> {
@@ -203,7 +207,7 @@ impl Parts {
         displacements: &[i64],
         datatype: Datatype,
     ) -> Result<Self> {
-        let layout = datatype.get()?.layout.clone();
+        let layout = datatype.read(|datatype| datatype.layout.clone())?;
         let part = |(&count, &at): (&usize, &i64)| {
             let buffer = buffer.offset(at.wrapping_mul(layout.extent()));
             Data { buffer, count, layout: layout.clone() }.in_memory()
@@ -224,7 +228,7 @@ impl Parts {
             if count == 0 {
                 return Ok(Data::none());
             }
-            let layout = datatype.get()?.layout.clone();
+            let layout = datatype.read(|datatype| datatype.layout.clone())?;
             Data { buffer: buffer.offset(at), count, layout }.in_memory()
         };
         Ok(Self(parts.map(part).collect::<Result<_>>()?))

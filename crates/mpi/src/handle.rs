@@ -112,12 +112,20 @@ impl<K: Kind> Handle<K> {
 
     /// Its object.
     pub(crate) fn get(self) -> Result<Arc<K::Object>> {
-        let found = K::table().read(|objects| match self.0.checked_sub(FIRST) {
-            Some(at) => objects.made.get(at).cloned(),
-            None => {
-                let at = self.0.checked_sub(K::NULL);
-                at.and_then(|at| objects.predefined.get(at).cloned().flatten())
-            }
+        self.read(Arc::clone)
+    }
+
+    /// A part of its object, which costs less than all of it.
+    pub(crate) fn read<T>(self, of: impl FnOnce(&Arc<K::Object>) -> T) -> Result<T> {
+        let found = K::table().read(|objects| {
+            let object = match self.0.checked_sub(FIRST) {
+                Some(at) => objects.made.get(at),
+                None => {
+                    let at = self.0.checked_sub(K::NULL);
+                    at.and_then(|at| objects.predefined.get(at)?.as_ref())
+                }
+            };
+            object.map(of)
         });
         found.ok_or_else(|| self.invalid())
     }

@@ -183,7 +183,7 @@ fn received(
         return pending.then(|result| result.map(|_| Status::PROC_NULL).map_err(Into::into));
     }
     let landing = landing.bytes.is_owned().then_some(landing);
-    pending.receive(comm.group().clone(), landing)
+    pending.receive(landing)
 }
 
 /// A send and a receive at once.

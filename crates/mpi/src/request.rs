@@ -29,24 +29,38 @@ pub(crate) type Finish = Box<dyn FnOnce(ranks::Result<ranks::Status>) -> Result<
 enum Outcome {
     /// Nothing but its status is wanted.
     Status,
-    /// A message was received from a rank of this group.
-    Received(ranks::Group, Option<Landing>),
+    /// A message was received in this communicator.
+    Received(Option<Landing>),
     /// Something else.
     Other(Finish),
 }
 
 /// An operation under way: it is over when all of its requests are complete. The first one has its status.
 pub(crate) struct Pending {
-    process: Arc<Process>,
+    owner: Owner,
     first: Option<RequestId>,
     /// Nearly always none, and no memory is taken for them.
     others: Vec<RequestId>,
     /// Memory that a request uses.
     kept: Option<Bytes>,
-    /// Where it is: a communicator that the program frees lives on until it is over (MPI 5.0, 7.4.3).
-    #[expect(dead_code, reason = "it is kept, and not asked")]
-    comm: Option<Arc<CommObject>>,
     outcome: Outcome,
+}
+
+/// Whose an operation is.
+#[derive(Clone)]
+enum Owner {
+    /// A communicator's: one that the program frees lives on until it is over (MPI 5.0, 7.4.3).
+    Communicator(Arc<CommObject>),
+    Process(Arc<Process>),
+}
+
+impl Owner {
+    fn process(&self) -> &Process {
+        match self {
+            Self::Communicator(comm) => comm.process(),
+            Self::Process(process) => process,
+        }
+    }
 }
 
 impl Pending {
@@ -57,24 +71,21 @@ impl Pending {
 
     /// The same in a communicator.
     pub(crate) fn on(comm: &Arc<CommObject>, request: RequestId) -> Self {
-        Self { comm: Some(comm.clone()), ..Self::new(comm.process(), request) }
+        Self::of(Owner::Communicator(comm.clone()), Some(request))
     }
 
     /// One that is over already.
     pub(crate) fn done(process: &Arc<Process>) -> Self {
-        Self {
-            process: process.clone(),
-            first: None,
-            others: Vec::new(),
-            kept: None,
-            comm: None,
-            outcome: Outcome::Status,
-        }
+        Self::of(Owner::Process(process.clone()), None)
+    }
+
+    fn of(owner: Owner, first: Option<RequestId>) -> Self {
+        Self { owner, first, others: Vec::new(), kept: None, outcome: Outcome::Status }
     }
 
     /// A receive.
-    pub(crate) fn receive(mut self, group: ranks::Group, landing: Option<Landing>) -> Self {
-        self.outcome = Outcome::Received(group, landing);
+    pub(crate) fn receive(mut self, landing: Option<Landing>) -> Self {
+        self.outcome = Outcome::Received(landing);
         self
     }
 
@@ -110,10 +121,10 @@ impl Pending {
     /// Waits until it is over.
     pub(crate) fn wait(self) -> Result<Status> {
         if let Some(request) = self.first.filter(|_| self.others.is_empty()) {
-            let result = self.process.wait(request);
-            return self.outcome.finish(result);
+            let result = self.owner.process().wait(request);
+            return self.outcome.finish(&self.owner, result);
         }
-        self.process.wait_for_requests(|is_complete| self.is_over(is_complete));
+        self.owner.process().wait_for_requests(|is_complete| self.is_over(is_complete));
         self.take()
     }
 
@@ -121,28 +132,28 @@ impl Pending {
     fn take(self) -> Result<Status> {
         let mut first = Ok(ranks::Status::EMPTY);
         for (at, request) in self.requests().enumerate() {
-            let result = self.process.wait(request);
+            let result = self.owner.process().wait(request);
             if at == 0 || (result.is_err() && first.is_ok()) {
                 first = result;
             }
         }
-        self.outcome.finish(first)
+        self.outcome.finish(&self.owner, first)
     }
 }
 
 impl Outcome {
-    fn finish(self, result: ranks::Result<ranks::Status>) -> Result<Status> {
-        match self {
-            Self::Other(finish) => finish(result),
-            Self::Status => Ok(Status::of(result?)),
-            Self::Received(group, landing) => {
-                let status =
-                    result.map_err(|error| Error::of_receive(error, &group))?.within(&group);
+    fn finish(self, owner: &Owner, result: ranks::Result<ranks::Status>) -> Result<Status> {
+        match (self, owner) {
+            (Self::Other(finish), _) => finish(result),
+            (Self::Received(landing), Owner::Communicator(comm)) => {
+                let group = comm.group();
+                let status = result.map_err(|error| Error::of_receive(error, group))?.within(group);
                 if let Some(landing) = landing {
                     landing.finish(status.length);
                 }
                 Ok(Status::of(status))
             }
+            (Self::Status | Self::Received(_), _) => Ok(Status::of(result?)),
         }
     }
 }
@@ -291,7 +302,7 @@ impl RequestObject {
         let pending = self.lock().pending.take();
         match (pending, &self.kind) {
             (Some(pending), Kind::Generalized(generalized)) => {
-                pending.process.release(generalized.request);
+                pending.owner.process().release(generalized.request);
             }
             (Some(pending), _) => adopt(pending),
             (None, _) => {}
@@ -369,14 +380,15 @@ fn orphans() -> MutexGuard<'static, Orphans> {
 
 /// Keeps what goes on; nobody is told how it went.
 fn adopt(pending: Pending) {
-    let process = pending.process.clone();
+    let owner = pending.owner.clone();
     let mut orphans = orphans();
     orphans.pending.push(pending);
     if orphans.pending.len() < orphans.most {
         return;
     }
-    let is_over =
-        |pending: &Pending| process.test_requests(|is_complete| pending.is_over(is_complete));
+    let is_over = |pending: &Pending| {
+        owner.process().test_requests(|is_complete| pending.is_over(is_complete))
+    };
     let (over, rest): (Vec<_>, Vec<_>) =
         std::mem::take(&mut orphans.pending).into_iter().partition(is_over);
     orphans.most = Orphans::FEW.max(2 * rest.len());
@@ -646,9 +658,9 @@ entries! {
             return Ok(());
         }
         // Not with the lock: who waits has the process's when it asks for this one.
-        let active = object.lock().pending.as_ref().map(|pending| (pending.process.clone(), pending.requests().collect::<Vec<_>>()));
-        if let Some((process, requests)) = active {
-            requests.into_iter().for_each(|request| process.cancel(request));
+        let active = object.lock().pending.as_ref().map(|pending| (pending.owner.clone(), pending.requests().collect::<Vec<_>>()));
+        if let Some((owner, requests)) = active {
+            requests.into_iter().for_each(|request| owner.process().cancel(request));
         }
         Ok(())
     }

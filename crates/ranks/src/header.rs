@@ -135,6 +135,23 @@ impl Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
+impl RequestId {
+    /// A request that was complete when it began, and whose outcome says nothing.
+    pub const DONE: Self = Self(Self::AT_ONCE);
+    /// In the IDs of requests that are complete unless something is remembered of them.
+    const AT_ONCE: u64 = 1 << 63;
+
+    /// One of those, with this number.
+    pub(crate) fn at_once(number: u64) -> Self {
+        Self(number | Self::AT_ONCE)
+    }
+
+    /// Whether it is one of those.
+    pub(crate) fn is_at_once(self) -> bool {
+        self.0 & Self::AT_ONCE != 0
+    }
+}
+
 /// A send's communication mode (MPI 4.1, 3.4). It matters to the receiver for synchronous sends only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -245,6 +262,18 @@ impl Header {
     /// Bytes of a header between two of our own processes.
     pub const SIZE: usize = 72;
 
+    /// Those of them that all headers from one rank to another begin with.
+    pub const PAIR_SIZE: usize = 24;
+
+    /// These bytes: domain, from-rank, to-rank.
+    pub fn pair(domain: DomainId, from: Rank, to: Rank) -> [u8; Self::PAIR_SIZE] {
+        let mut bytes = [0; Self::PAIR_SIZE];
+        bytes[..16].copy_from_slice(domain.as_bytes());
+        bytes[16..20].copy_from_slice(&from.to_le_bytes());
+        bytes[20..].copy_from_slice(&to.to_le_bytes());
+        bytes
+    }
+
     /// Bytes of payload that follow it.
     pub fn payload_length(&self) -> u64 {
         if matches!(self.kind, Kind::Eager | Kind::Data) { self.length } else { 0 }
@@ -258,9 +287,8 @@ impl Header {
     /// As bytes, little-endian, in the order of the fields.
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..16].copy_from_slice(self.domain.as_bytes());
-        bytes[16..20].copy_from_slice(&self.from.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.to.to_le_bytes());
+        let pair = Self::pair(self.domain, self.from, self.to);
+        bytes[..Self::PAIR_SIZE].copy_from_slice(&pair);
         bytes[24..32].copy_from_slice(&self.context.0.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.tag.to_le_bytes());
         bytes[36] = self.mode as u8;

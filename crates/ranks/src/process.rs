@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::buffer::SendBuffer;
 use crate::collective::schedule::Running;
 use crate::communicator::Communicator;
 use crate::engine::id_hasher::IdMap;
 use crate::engine::peer::PeerState;
-use crate::engine::{Engine, Status};
+use crate::engine::{Engine, SendArguments, Status};
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::header::{Context, DomainId, Rank, RequestId, Tag};
@@ -323,6 +324,27 @@ impl Process {
 
     /// Does something, and brings it on its way.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        self.with_then(act, |_, value| value)
+    }
+
+    /// Begins a send.
+    pub(crate) fn send(&self, arguments: SendArguments, buffer: SendBuffer) -> RequestId {
+        self.with_then(
+            |state| state.engine.send(arguments, buffer),
+            |state, request| {
+                // Who waits for it needs no lock then.
+                let done = request.is_at_once() && state.engine.is_complete(request);
+                if done { RequestId::DONE } else { request }
+            },
+        )
+    }
+
+    /// Does something, brings it on its way, and then asks what became of it.
+    fn with_then<T, U>(
+        &self,
+        act: impl FnOnce(&mut State) -> T,
+        then: impl FnOnce(&State, T) -> U,
+    ) -> U {
         let mut state = self.lock();
         let before = state.engine.events();
         let deadline = state.driven.then(|| state.transport.deadline());
@@ -337,7 +359,7 @@ impl Process {
         if state.driven && (happened || deadline != Some(state.transport.deadline())) {
             self.waiter.wake();
         }
-        value
+        then(&state, value)
     }
 
     /// Tells threads that wait for the driving one that something happened.
@@ -351,6 +373,9 @@ impl Process {
     /// Waits until a request is complete, and takes its outcome (`MPI_Wait`). Ranks are the domain's
     /// ([`Status::within`]).
     pub fn wait(&self, request: RequestId) -> Result<Status> {
+        if request == RequestId::DONE {
+            return Ok(Status::EMPTY);
+        }
         self.wait_until(WaitFor::Request(request), |state| state.engine.take_outcome(request))
     }
 

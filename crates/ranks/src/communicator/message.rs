@@ -35,7 +35,7 @@ impl Message {
     pub fn start_receive(self, buffer: ReceiveBuffer) -> RequestId {
         self.process.with(|state| match self.id {
             Some(id) => state.engine.receive_message(id, buffer),
-            None => state.engine.completed(Ok(Status::EMPTY)),
+            None => RequestId::DONE,
         })
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::buffer::{ReceiveBuffer, SendBuffer};
 use crate::communicator::Communicator;
-use crate::engine::Status;
 use crate::error::Result;
 use crate::header::{Destination, Mode, RequestId, Source, Tag, TagSelector};
 
@@ -29,7 +28,7 @@ impl Communicator {
                 arguments.tag = hidden(tag);
                 state.engine.send(arguments, buffer)
             }
-            None => state.engine.completed(Ok(Status::EMPTY)),
+            None => RequestId::DONE,
         }))
     }
 
@@ -47,7 +46,7 @@ impl Communicator {
                 pattern.tag = Some(hidden(tag));
                 state.engine.receive(pattern, buffer)
             }
-            None => state.engine.completed(Ok(Status::EMPTY)),
+            None => RequestId::DONE,
         }))
     }
 }

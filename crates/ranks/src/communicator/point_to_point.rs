@@ -191,10 +191,10 @@ impl Communicator {
         tag: Tag,
     ) -> Result<RequestId> {
         let arguments = self.send_arguments(mode, to, tag)?;
-        Ok(self.process().with(|state| match arguments {
-            Some(arguments) => state.engine.send(arguments, buffer),
-            None => state.engine.completed(Ok(Status::EMPTY)),
-        }))
+        Ok(match arguments {
+            Some(arguments) => self.process().send(arguments, buffer),
+            None => RequestId::DONE,
+        })
     }
 
     /// Begins a receive likewise.
@@ -205,10 +205,10 @@ impl Communicator {
         tag: TagSelector,
     ) -> Result<RequestId> {
         let pattern = self.pattern(from, tag)?;
-        Ok(self.process().with(|state| match pattern {
-            Some(pattern) => state.engine.receive(pattern, buffer),
-            None => state.engine.completed(Ok(Status::EMPTY)),
-        }))
+        Ok(match pattern {
+            Some(pattern) => self.process().with(|state| state.engine.receive(pattern, buffer)),
+            None => RequestId::DONE,
+        })
     }
 
     /// Waits for a request that was begun so.

@@ -26,7 +26,7 @@ impl Engine {
     /// Receives a message that [`Engine::matched_probe`] gave (`MPI_Imrecv`).
     pub fn receive_message(&mut self, message: MessageId, buffer: ReceiveBuffer) -> RequestId {
         let Some(Message { header, .. }) = self.messages.get(&message) else {
-            return self.completed(Ok(Status::EMPTY));
+            return RequestId::DONE;
         };
         let header = *header;
         let pattern =
@@ -86,8 +86,12 @@ impl Engine {
                 receive.buffer = None;
             }
         }
-        for frame in self.outbox.iter_mut().filter(|frame| frame.request == Some(request)) {
-            frame.payload.detach();
+        for frame in &mut self.outbox {
+            if frame.request == Some(request) {
+                frame.payload.detach();
+            } else if frame.eager == Some(request) {
+                frame.eager = None;
+            }
         }
     }
 

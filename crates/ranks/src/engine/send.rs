@@ -45,7 +45,7 @@ impl Engine {
             // The transport copies what it does not carry at once.
             let payload = if length == 0 { Payload::Empty } else { Payload::Borrowed(buffer) };
             if mode != Mode::Synchronous {
-                let request = self.completed(Ok(Status::EMPTY));
+                let request = self.at_once();
                 let eager = (mode != Mode::Buffered).then_some(request);
                 self.emit_frame(Frame { header, payload, request: None, eager });
                 return request;
@@ -88,7 +88,7 @@ impl Engine {
         header.kind = Kind::RequestToSend;
         header.sender = self.new_request(Record::Send(record));
         self.emit(header, Payload::Empty, None);
-        if released { self.completed(Ok(Status::EMPTY)) } else { header.sender }
+        if released { RequestId::DONE } else { header.sender }
     }
 
     /// Numbers an eager message for every other rank, by rank; `None` if one of them can't take it now.
@@ -130,8 +130,7 @@ impl Engine {
     /// nobody would carry what is still here. Who is to be told ([`Engine::sent`]) when it is carried.
     pub fn delay(&mut self, frame: &mut Frame) -> Option<RequestId> {
         let request = frame.eager.take()?;
-        let record = self.requests.get_mut(&request)?;
-        *record = Record::Send(SendRecord {
+        let record = SendRecord {
             to: frame.header.to,
             tag: frame.header.tag,
             mode: frame.header.mode,
@@ -140,7 +139,9 @@ impl Engine {
             frames: 1,
             abandoned: false,
             released: false,
-        });
+        };
+        self.requests.insert(request, Record::Send(record));
+        self.happened();
         Some(request)
     }
 

@@ -1,6 +1,7 @@
 //! The engine's state, and what several of its halves need.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 use crate::engine::frame::{Frame, Payload};
 use crate::engine::id_hasher::IdMap;
@@ -13,6 +14,9 @@ use crate::settings::Settings;
 
 /// What an eager message costs besides its payload, in bytes of credit: about what its record takes.
 pub(crate) const MESSAGE_COST: usize = 128;
+
+/// How a request ended that is not remembered.
+const DONE: Result<Status> = Ok(Status::EMPTY);
 
 /// See [the module](super).
 #[derive(Debug)]
@@ -109,12 +113,15 @@ impl Engine {
 
     /// The outcome of a request, which is forgotten with it; `None` while it is under way.
     pub fn take_outcome(&mut self, request: RequestId) -> Option<Result<Status>> {
-        if !self.is_complete(request) {
-            return None;
-        }
-        match self.requests.remove(&request) {
-            Some(Record::Complete(outcome)) => Some(outcome),
-            _ => None,
+        match self.requests.entry(request) {
+            Entry::Vacant(_) => request.is_at_once().then_some(DONE),
+            Entry::Occupied(entry) if matches!(entry.get(), Record::Complete(_)) => {
+                match entry.remove() {
+                    Record::Complete(outcome) => Some(outcome),
+                    _ => None,
+                }
+            }
+            Entry::Occupied(_) => None,
         }
     }
 
@@ -122,13 +129,14 @@ impl Engine {
     pub fn outcome(&self, request: RequestId) -> Option<&Result<Status>> {
         match self.requests.get(&request) {
             Some(Record::Complete(outcome)) => Some(outcome),
+            None if request.is_at_once() => Some(&DONE),
             _ => None,
         }
     }
 
     /// Whether a request is complete.
     pub fn is_complete(&self, request: RequestId) -> bool {
-        matches!(self.requests.get(&request), Some(Record::Complete(_)))
+        self.outcome(request).is_some()
     }
 
     /// Whether a request is complete, or its outcome was taken.
@@ -164,6 +172,12 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A request that is complete unless [`Engine::delay`] says otherwise.
+    pub(crate) fn at_once(&mut self) -> RequestId {
+        self.next_id += 1;
+        RequestId::at_once(self.next_id)
     }
 
     pub(crate) fn new_request(&mut self, record: Record) -> RequestId {

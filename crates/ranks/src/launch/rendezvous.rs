@@ -20,7 +20,7 @@ use crate::status::RankStatus;
 
 /// The version of what ranks and their launcher say to each other, and of the memory that ranks share. It changes whenever one of these does.
 /// Version 1, of before versions were told, has no number in its lines.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// What launchers of version 1 say to a line that is none of theirs.
 pub(crate) const NO_MESSAGE: &str = "it is no message of a rank's";
 
@@ -376,13 +376,13 @@ mod tests {
     #[test]
     fn a_rank_of_another_version_is_told_both() {
         let (domain, credential) = (DomainId::from_bytes([7; 16]), Credential::from_bytes([8; 32]));
-        let credential = credential.reveal();
+        let (credential, next) = (credential.reveal(), VERSION + 1);
         for (line, spoken) in [
             // As they were before versions were told.
             (format!("join {domain} 3 {credential} 127.0.0.1:4000"), 1),
             (format!("report {domain} 3 {credential}"), 1),
-            (format!("join 3 {domain} 3 {credential} 127.0.0.1:4000"), 3),
-            ("join 3 whatever that will have".to_owned(), 3),
+            (format!("join {next} {domain} 3 {credential} 127.0.0.1:4000"), next),
+            (format!("join {next} whatever that will have"), next),
             ("report 77".to_owned(), 77),
         ] {
             let error = line.parse::<ClientMessage>().unwrap_err();
@@ -391,7 +391,9 @@ mod tests {
             let named = [spoken, VERSION].map(|of| format!("version {of}"));
             assert!(named.iter().all(|version| told.contains(version)), "{told}");
         }
-        for line in ["join", "join x", &format!("join 2 {domain}"), "report -1 x", "leave 2"] {
+        for line in
+            ["join", "join x", &format!("join {VERSION} {domain}"), "report -1 x", "leave 2"]
+        {
             assert_eq!(line.parse::<ClientMessage>(), Err(MessageError::Strange), "{line}");
         }
     }

@@ -86,9 +86,7 @@ impl Persistent {
             Template::Receive(Some(pattern), buffer) => {
                 state.engine.receive(*pattern, buffer.again())
             }
-            Template::Send(None, _) | Template::Receive(None, _) => {
-                state.engine.completed(Ok(Status::EMPTY))
-            }
+            Template::Send(None, _) | Template::Receive(None, _) => RequestId::DONE,
             Template::Collective(template) => {
                 let &CollectiveTemplate { ref schedule, context, tag, ref group } = template;
                 let request = state.engine.new_compound();

@@ -1,7 +1,6 @@
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::engine::Status;
 use crate::header::{Context, DomainId, Header, Kind, Mode};
 use crate::settings::Settings;
 
@@ -156,7 +155,7 @@ fn a_send_that_waits_for_room_is_complete_when_it_is_written_or_acknowledged() {
     let mut engine = Engine::new(DomainId::from_bytes([0; 16]), 0, 2, &Settings::default());
     let mut sends = Vec::new();
     for length in [4, 64 << 20, 4] {
-        let request = engine.completed(Ok(Status::EMPTY));
+        let request = engine.at_once();
         outgoing.send(Frame { eager: Some(request), ..frame(vec![b'b'; length]) }, &poller);
         outgoing.delay(&mut engine);
         assert!(!engine.is_complete(request));

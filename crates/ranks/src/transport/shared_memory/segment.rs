@@ -19,8 +19,8 @@ const ALL_RINGS: usize = 1 << 30;
 const RING: std::ops::RangeInclusive<usize> = (4 << 10)..=(256 << 10);
 /// What two processors write is this far apart.
 const LINE: usize = 128;
-/// The counters of a ring: written, read, starved.
-const CONTROL: usize = 3 * LINE;
+/// Beside the bytes of a ring: how many were read, and whether its writer waits for room.
+const CONTROL: usize = 2 * LINE;
 
 /// The memory of a domain of one host.
 #[derive(Debug)]
@@ -112,28 +112,29 @@ impl Segment {
     }
 
     fn counter(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the place is aligned, because all offsets are multiples of 128, and lives as long as `self`.
+        assert!(offset.is_multiple_of(8), "a place for a word");
+        // SAFETY: the place is aligned, and lives as long as `self`.
         unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast().as_ptr()) }
     }
 
     fn flag(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: as above.
+        // SAFETY: the place is aligned, because all such offsets are multiples of 128, and lives as long as `self`.
         unsafe { AtomicU32::from_ptr(self.at(offset, 4).cast().as_ptr()) }
     }
 
-    /// Bytes that were ever written into a ring.
-    pub(super) fn written(&self, from: usize, to: usize) -> &AtomicU64 {
-        self.counter(self.ring(from, to))
-    }
-
-    /// Bytes that were ever read from it.
+    /// Bytes that were ever read from a ring, as far as its writer was told.
     pub(super) fn read(&self, from: usize, to: usize) -> &AtomicU64 {
-        self.counter(self.ring(from, to) + LINE)
+        self.counter(self.ring(from, to))
     }
 
     /// Its writer waits for room.
     pub(super) fn starved(&self, from: usize, to: usize) -> &AtomicU32 {
-        self.flag(self.ring(from, to) + 2 * LINE)
+        self.flag(self.ring(from, to) + LINE)
+    }
+
+    /// The word of a ring at a position, which is a multiple of 8.
+    pub(super) fn word(&self, from: usize, to: usize, position: u64) -> &AtomicU64 {
+        self.counter(self.ring(from, to) + CONTROL + self.offset(position))
     }
 
     /// A rank sleeps, or is about to.
@@ -151,10 +152,14 @@ impl Segment {
         }
     }
 
+    /// Where in a ring a position is.
+    fn offset(&self, position: u64) -> usize {
+        usize::try_from(position & (self.capacity as u64 - 1)).unwrap_or_default()
+    }
+
     /// The bytes of a ring from a position on, up to its end.
     pub(super) fn bytes(&self, from: usize, to: usize, position: u64) -> (*mut u8, usize) {
-        let mask = self.capacity as u64 - 1;
-        let offset = usize::try_from(position & mask).unwrap_or_default();
+        let offset = self.offset(position);
         let start = self.at(self.ring(from, to) + CONTROL, self.capacity);
         // SAFETY: it is within the ring.
         (unsafe { start.add(offset) }.as_ptr(), self.capacity - offset)

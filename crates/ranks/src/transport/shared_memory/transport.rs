@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crate::engine::peer::PeerState;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::header::{Header, Rank, RequestId};
 use crate::settings::Settings;
 use crate::status::PeerRoute;
-use crate::transport::shared_memory::ring::{Reader, Writer};
+use crate::transport::shared_memory::ring::{Reader, Writer, has_work, longest};
 use crate::transport::shared_memory::segment::Segment;
 use crate::transport::tcp::Tcp;
 use crate::transport::{Transport, Waiter};
@@ -23,6 +23,9 @@ const PIECE: usize = 32 << 10;
 const TURN: usize = 1 << 20;
 /// A look at all rings is like so many bytes.
 const LOOK: usize = 16 << 10;
+
+/// Bytes of a header in a ring.
+const HEAD: usize = Header::SIZE - Header::PAIR_SIZE;
 
 /// A process's rings to and from all others of its host, and its connections, which carry what goes to other hosts.
 #[derive(Debug)]
@@ -43,9 +46,9 @@ pub struct SharedMemory {
 #[derive(Debug)]
 struct Outgoing {
     writer: Writer,
-    /// Frames that found no room, and how many bytes of the first are written.
+    /// Frames that found no room, and how many bytes of the first one's payload are written, if its header is.
     queue: VecDeque<Frame>,
-    offset: usize,
+    written: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -53,6 +56,8 @@ struct Incoming {
     reader: Reader,
     /// A payload that is arriving, its length, and how much of it is here.
     arriving: Option<(ReceiveTarget, usize, usize)>,
+    /// How its headers begin, which is not written.
+    pair: [u8; Header::PAIR_SIZE],
 }
 
 /// How a thread sleeps.
@@ -63,6 +68,8 @@ struct Sleeper {
     connections: Arc<dyn Waiter>,
     /// Some ranks are reached over connections only.
     has_remote: bool,
+    /// How many bytes were read from whom.
+    read: Vec<Arc<AtomicU64>>,
     /// To whom frames wait for room.
     waits: Vec<AtomicBool>,
     /// From whom nothing is read any more.
@@ -88,15 +95,20 @@ impl SharedMemory {
         let outgoing = (0..count).map(|to| Outgoing {
             writer: Writer::new(place, to),
             queue: VecDeque::new(),
-            offset: 0,
+            written: None,
         });
-        let incoming =
-            (0..count).map(|from| Incoming { reader: Reader::new(from, place), arriving: None });
+        let incoming: Vec<_> = (0..count)
+            .map(|from| {
+                let pair = Header::pair(tcp.domain(), ranks[from], ranks[place]);
+                Incoming { reader: Reader::new(from, place), arriving: None, pair }
+            })
+            .collect();
         let sleeper = Sleeper {
             segment: segment.clone(),
             place,
             connections: tcp.waiter(),
             has_remote: count < tcp.size(),
+            read: incoming.iter().map(|one| one.reader.position()).collect(),
             waits: (0..count).map(|_| AtomicBool::new(false)).collect(),
             closed: (0..count).map(|peer| AtomicBool::new(peer == place)).collect(),
             woken: AtomicBool::new(false),
@@ -107,7 +119,7 @@ impl SharedMemory {
             ranks,
             tcp,
             outgoing: outgoing.collect(),
-            incoming: incoming.collect(),
+            incoming,
             sleeper: Arc::new(sleeper),
             segment,
             read: 0,
@@ -120,41 +132,37 @@ impl SharedMemory {
 
     /// Writes what there is room for; whether that was anything.
     fn flush(&mut self, to: usize, engine: &mut Engine) -> bool {
-        let Outgoing { writer, queue, offset } = &mut self.outgoing[to];
+        let segment = &self.segment;
+        let Outgoing { writer, queue, written } = &mut self.outgoing[to];
         let mut moved = false;
         while let Some(frame) = queue.front() {
-            let header = frame.header.to_bytes();
+            let bytes = frame.header.to_bytes();
             let payload = frame.payload.bytes();
-            let all = Header::SIZE + payload.len();
-            while *offset < all {
-                // A header is written whole, so that its reader never waits awake for the rest of it.
-                let (part, least) = match offset.checked_sub(Header::SIZE) {
-                    None => (&header[..], Header::SIZE),
-                    Some(from) => (&payload[from..payload.len().min(from + PIECE)], 1),
-                };
-                let count = writer.write(&self.segment, part, least);
-                *offset += count;
-                moved |= count > 0;
-                // A short frame is shown at once, a long one by pieces.
-                if *offset >= PIECE || count < part.len() {
-                    writer.publish(&self.segment);
-                    self.segment.wake(to);
-                }
-                if count < part.len() {
-                    // Before the reader is told, because a thread that is about to sleep may look in between.
-                    self.sleeper.waits[to].store(true, Ordering::Relaxed);
-                    if !writer.starve(&self.segment, least) {
-                        return moved;
+            loop {
+                let head = if written.is_none() { &bytes[Header::PAIR_SIZE..] } else { &[] };
+                let rest = &payload[written.unwrap_or(0)..];
+                if let Some(count) = writer.write(segment, head, &rest[..rest.len().min(PIECE)]) {
+                    moved = true;
+                    *written = Some(written.unwrap_or(0) + count);
+                    if count == rest.len() {
+                        break;
                     }
+                    segment.wake(to);
+                    continue;
+                }
+                // Before the reader is told, because a thread that is about to sleep may look in between.
+                self.sleeper.waits[to].store(true, Ordering::Relaxed);
+                if !writer.starve(segment, head.len().max(1)) {
+                    segment.wake(to);
+                    return moved;
                 }
             }
-            *offset = 0;
+            *written = None;
             if let Some(request) = queue.pop_front().and_then(|frame| frame.request) {
                 engine.sent(request);
             }
         }
-        writer.publish(&self.segment);
-        self.segment.wake(to);
+        segment.wake(to);
         self.sleeper.waits[to].store(false, Ordering::Relaxed);
         moved
     }
@@ -162,47 +170,48 @@ impl SharedMemory {
     /// Reads what is there; how many bytes that was.
     fn read(&mut self, from: usize, engine: &mut Engine) -> Result<usize> {
         let segment = &self.segment;
-        let Incoming { reader, arriving, .. } = &mut self.incoming[from];
-        let peer = self.ranks[from];
-        let wrong = |problem| Error::Protocol { from: peer, problem };
+        let Incoming { reader, arriving, pair } = &mut self.incoming[from];
+        let wrong = |problem| Error::Protocol { from: self.ranks[from], problem };
         let mut read = 0;
         while read < TURN {
-            let wanted = match arriving {
-                Some((_, length, offset)) => (*length - *offset).min(PIECE),
-                None => Header::SIZE,
-            };
-            let available = reader.available(segment, wanted);
-            let available = available.ok_or_else(|| wrong("it wrote over what was not read"))?;
-            match arriving {
-                Some((target, length, offset)) => {
-                    let count = available.min(wanted);
-                    match target.rest(*offset) {
-                        Some(rest) => reader.read(segment, &mut rest[..count]),
-                        None => reader.skip(count),
-                    }
-                    *offset += count;
-                    read += count;
-                    if *offset < *length {
-                        if count == 0 {
-                            break;
-                        }
-                    } else if let Some((target, ..)) = arriving.take() {
-                        engine.finish(target)?;
-                    }
-                }
-                None if available < Header::SIZE => break,
-                None => {
-                    let mut bytes = [0; Header::SIZE];
-                    reader.read(segment, &mut bytes);
-                    read += Header::SIZE;
-                    let header = Header::from_bytes(&bytes).filter(|header| header.from == peer);
-                    let header = header.ok_or_else(|| wrong("it wrote no header of its own"))?;
-                    let length = usize::try_from(header.payload_length())
-                        .map_err(|_| wrong("it sent too much at once"))?;
-                    *arriving = Some((engine.begin(header)?, length, 0));
-                }
+            let length = reader.next(segment);
+            let length = length.ok_or_else(|| wrong("it wrote more than there is room for"))?;
+            if length == 0 {
+                break;
             }
-            if reader.untold() >= PIECE && reader.release(segment) {
+            let mut offset = 0;
+            let (mut target, whole, arrived) = match arriving.take() {
+                Some(arriving) => arriving,
+                None => {
+                    offset = HEAD;
+                    if length < HEAD {
+                        return Err(wrong("it wrote less than a header"));
+                    }
+                    let mut bytes = [0; Header::SIZE];
+                    bytes[..Header::PAIR_SIZE].copy_from_slice(pair);
+                    reader.copy(segment, 0, &mut bytes[Header::PAIR_SIZE..]);
+                    let header = Header::from_bytes(&bytes);
+                    let header = header.ok_or_else(|| wrong("it wrote no header of its own"))?;
+                    let whole = usize::try_from(header.payload_length())
+                        .map_err(|_| wrong("it sent too much at once"))?;
+                    (engine.begin(header)?, whole, 0)
+                }
+            };
+            let count = length - offset;
+            if count > whole - arrived {
+                return Err(wrong("it wrote more than its header says"));
+            }
+            if let Some(rest) = target.rest(arrived) {
+                reader.copy(segment, offset, &mut rest[..count]);
+            }
+            reader.advance(length);
+            read += length;
+            if arrived + count == whole {
+                engine.finish(target)?;
+            } else {
+                *arriving = Some((target, whole, arrived + count));
+            }
+            if reader.release(segment) {
                 segment.wake(from);
             }
         }
@@ -262,7 +271,8 @@ impl Transport for SharedMemory {
             }
         }
         self.read += LOOK;
-        let woken = self.sleeper.woken.swap(false, Ordering::Relaxed);
+        let woken = &self.sleeper.woken;
+        let woken = woken.load(Ordering::Relaxed) && woken.swap(false, Ordering::Relaxed);
         let may_have_messages = self.sleeper.has_remote && !moved;
         if woken || may_have_messages || self.read >= TURN {
             self.read = 0;
@@ -275,7 +285,7 @@ impl Transport for SharedMemory {
         match self.place(to) {
             // Of two one has room while the other is read.
             Some(_) => {
-                let half = self.segment.capacity() / 2 - Header::SIZE;
+                let half = longest(&self.segment) / 2 - HEAD - 64;
                 settings.shared_memory_eager_limit.min(half)
             }
             None => self.tcp.eager_limit(to, settings),
@@ -350,9 +360,7 @@ impl Sleeper {
         let segment = &self.segment;
         let open = |peer: &usize| !self.closed[*peer].load(Ordering::Relaxed);
         (0..segment.ranks()).filter(open).any(|peer| {
-            let written = segment.written(peer, self.place).load(Ordering::Acquire);
-            let read = segment.read(peer, self.place).load(Ordering::Relaxed);
-            written != read
+            has_work(segment, peer, self.place, &self.read[peer])
                 || self.waits[peer].load(Ordering::Relaxed)
                     && segment.starved(self.place, peer).load(Ordering::Relaxed) == 0
         })

@@ -125,6 +125,11 @@ impl Tcp {
         })
     }
 
+    /// The domain.
+    pub(in crate::transport) fn domain(&self) -> DomainId {
+        self.domain
+    }
+
     /// How many ranks the domain has.
     pub(in crate::transport) fn size(&self) -> usize {
         self.ranks
