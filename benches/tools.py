@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import preparation
+
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = Path(__file__).parent / "native"
 K6 = "v1.8.1"
@@ -39,10 +41,9 @@ class Tools:
 
     def nginx(self) -> Path:
         """Debian's nginx, unpacked beside the build: installed, it would start to serve."""
-        try:
-            return found("nginx", "nginx")
-        except SystemExit:
-            unpacked = self.cache / "nginx"
+        if installed := which("nginx"):
+            return installed
+        unpacked = self.cache / "nginx"
         program = unpacked / "usr/sbin/nginx"
         if not program.exists():
             subprocess.run(["apt-get", "-qq", "download", "nginx"], check=True, cwd=self.cache)
@@ -59,9 +60,13 @@ class Tools:
         return program
 
 
+def which(command: str) -> Path | None:
+    program = shutil.which(command, path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
+    return Path(program) if program else None
+
+
 def found(command: str, package: str) -> Path:
-    path = os.environ["PATH"] + os.pathsep + "/usr/sbin"
-    program = shutil.which(command, path=path)
-    if not program:
-        sys.exit(f"bench: {command} is missing: apt-get install {package}")
-    return Path(program)
+    """A command, whose package is installed if it is missing."""
+    if not which(command):
+        preparation.install_packages({package})
+    return which(command) or sys.exit(f"bench: the package {package} has no command {command}")

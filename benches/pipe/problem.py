@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+BENCHES = Path(__file__).resolve().parents[1]
+sys.path += [str(BENCHES), str(BENCHES.parent / "interop")]
 
 import machine  # noqa: E402
 from tools import ROOT, Tools  # noqa: E402
