@@ -568,6 +568,9 @@ limits! {
         eager_limit: usize = 256 << 10, Bytes Launch;
         /// the same between ranks that share memory
         shared_memory_eager_limit: usize = 64 << 10, Bytes Launch;
+        /// the same to a rank at another site, or to which there and back takes 1 ms or longer:
+        /// asking it first takes longer than to copy what is sent
+        distant_eager_limit: usize = 4 << 20, Bytes Launch;
         /// connections that carry the parts of a long message side by side to a rank at another site, 16 at most;
         /// with 1, messages go over one
         parallel_streams: usize = 4, Count Launch;

@@ -18,6 +18,9 @@ pub const VARIABLE: &str = RANK_LIMITS;
 /// More connections to one rank do not make a message faster, and each takes its kernel's memory.
 pub(crate) const MOST_STREAMS: usize = 16;
 
+/// The round-trip time from which on a rank is distant.
+const DISTANT: Duration = Duration::from_millis(1);
+
 /// What a process may be told when it joins a domain. Those that are limits have their defaults in
 /// [`fishplate_contract::limits`], section "ranks".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct Settings {
     pub eager_limit: usize,
     /// The same between ranks that share memory, where a payload is copied no more often for being eager.
     pub shared_memory_eager_limit: usize,
+    /// The same to a distant rank: asking it first takes longer than to copy what is sent.
+    pub distant_eager_limit: usize,
     /// Connections that carry the parts of a long message side by side to a rank at another site.
     pub parallel_streams: usize,
     /// Bytes of such a message that each of them carries at least.
@@ -78,6 +83,7 @@ impl Default for Settings {
         Self {
             eager_limit: DEFAULTS.eager_limit,
             shared_memory_eager_limit: DEFAULTS.shared_memory_eager_limit,
+            distant_eager_limit: DEFAULTS.distant_eager_limit,
             parallel_streams: DEFAULTS.parallel_streams,
             stream_bytes: DEFAULTS.stream_bytes,
             unexpected_memory: DEFAULTS.unexpected_memory,
@@ -97,14 +103,19 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Connections between two ranks that are worth having for long messages.
-    pub(crate) fn streams(&self, from: Rank, to: Rank) -> usize {
+    /// Whether two ranks are at sites that are not near, or have a connection with a long round-trip time.
+    pub(crate) fn are_distant(&self, from: Rank, to: Rank, round_trip: Option<Duration>) -> bool {
         let Sites { of_ranks, are_near } = &self.sites;
         let site = |rank: Rank| of_ranks.get(rank as usize);
-        if *are_near || site(from) == site(to) {
-            1
-        } else {
+        !are_near && site(from) != site(to) || round_trip.is_some_and(|time| time >= DISTANT)
+    }
+
+    /// Connections between two ranks that are worth having for long messages.
+    pub(crate) fn streams(&self, from: Rank, to: Rank) -> usize {
+        if self.are_distant(from, to, None) {
             self.parallel_streams.clamp(1, MOST_STREAMS)
+        } else {
+            1
         }
     }
 
@@ -142,6 +153,7 @@ impl Settings {
             match name {
                 "eager_limit" => self.eager_limit = count,
                 "shared_memory_eager_limit" => self.shared_memory_eager_limit = count,
+                "distant_eager_limit" => self.distant_eager_limit = count,
                 "parallel_streams" => self.parallel_streams = count,
                 "stream_bytes" => self.stream_bytes = count,
                 "unexpected_memory" => self.unexpected_memory = count,

@@ -39,7 +39,7 @@ pub trait Transport: Send {
     /// long is told with [`Engine::fail`].
     fn progress(&mut self, engine: &mut Engine) -> bool;
 
-    /// Payloads up to this are sent to a rank at once.
+    /// Payloads up to this are sent to a rank at once, until a connection to it tells how far it is.
     fn eager_limit(&self, _to: Rank, settings: &Settings) -> usize {
         settings.eager_limit
     }

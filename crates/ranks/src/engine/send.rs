@@ -155,6 +155,12 @@ impl Engine {
         }
     }
 
+    /// Payloads up to this go to a rank at once from now on, if that is more than before.
+    pub fn raise_eager_limit(&mut self, to: Rank, limit: usize) {
+        let peer = &mut self.peers[to as usize];
+        peer.eager_limit = peer.eager_limit.max(limit);
+    }
+
     /// So many connections carry the parts of a long message to a rank side by side from now on.
     pub fn set_streams(&mut self, to: Rank, streams: usize) {
         self.peers[to as usize].streams = streams.max(1);

@@ -142,6 +142,8 @@ pub(super) struct Outgoing<P: Protocol> {
     at: usize,
     /// The way that was confirmed last.
     chosen: Option<usize>,
+    /// How long there and back took when it was connected.
+    round_trip: Option<Duration>,
     /// Addresses that are no ways from here.
     rejected: Vec<RejectedAddress>,
     /// Of its socket, to the poller.
@@ -199,6 +201,7 @@ impl<P: Protocol> Outgoing<P> {
             routes,
             at: 0,
             chosen: None,
+            round_trip: None,
             rejected,
             token,
             protocol,
@@ -247,6 +250,11 @@ impl<P: Protocol> Outgoing<P> {
             Connection::Unconfirmed(..) => P::SPEAKS_FIRST,
             _ => false,
         }
+    }
+
+    /// How long there and back took when it was connected.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
     }
 
     /// How `peer`, to which this goes, is reached; `None` if it was not tried.
@@ -340,6 +348,7 @@ impl<P: Protocol> Outgoing<P> {
             });
             match (opened, std::mem::replace(&mut self.connection, Connection::Idle)) {
                 (Ok(true), Connection::Connecting(stream, _)) => {
+                    self.round_trip = stream.round_trip();
                     self.connection = Connection::Unconfirmed(stream, Instant::now());
                 }
                 (Ok(_), connecting) => {

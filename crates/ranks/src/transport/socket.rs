@@ -1,7 +1,9 @@
 //! Sockets that never block, and whose peers are known to be there.
 
 use std::io::{self, ErrorKind, Read};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use socket2::{Domain, Socket, TcpKeepalive, Type};
@@ -45,6 +47,21 @@ pub(super) fn hang_up(mut stream: &TcpStream) {
     }
 }
 
+/// How long there and back takes, as the system has smoothed it (tcp(7), `TCP_INFO`); right after a connection was made, how long that took.
+#[expect(unsafe_code, reason = "an option that neither rustix nor socket2 has")]
+pub(super) fn round_trip(stream: &TcpStream) -> Option<Duration> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: the system writes no more than `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), level, option, info.as_mut_ptr().cast(), &mut length)
+    };
+    // SAFETY: it is numbers, all of which were written, or are zero.
+    let microseconds = unsafe { info.assume_init() }.tcpi_rtt;
+    (result == 0 && microseconds > 0).then(|| Duration::from_micros(microseconds.into()))
+}
+
 pub(super) fn dial(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let socket =
         Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
@@ -60,5 +77,20 @@ pub(super) fn dial(address: SocketAddr, timeout: Duration) -> io::Result<TcpStre
             Err(error)
         }
         _ => Ok(socket.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_on_loopback_has_a_short_round_trip() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let time = round_trip(&stream).expect("it was measured when it was connected");
+        assert!(time < Duration::from_secs(1), "{time:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustls::ClientConnection;
 
 use crate::transport::route::Route;
-use crate::transport::socket::{dial, is_transient};
+use crate::transport::socket::{dial, is_transient, round_trip};
 
 /// Bytes that are encrypted at once, and wait for room in the socket at the most.
 const ENCRYPTED: usize = 256 << 10;
@@ -46,6 +46,11 @@ impl Stream {
         stream.request.clone_from(&route.request);
         stream.is_asking = !route.request.is_empty();
         Ok(stream)
+    }
+
+    /// How long there and back takes, as the system has seen it.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        round_trip(&self.socket)
     }
 
     /// Goes on with what stands before the first frame, once the socket is connected or ready; whether all of it is done.

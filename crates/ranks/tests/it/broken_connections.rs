@@ -141,6 +141,7 @@ fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
 fn nothing_is_lost_doubled_or_reordered_when_streams_are_cut() {
     cut(&Settings {
         eager_limit: 4000,
+        distant_eager_limit: 4000,
         unexpected_memory: 256 << 10,
         stream_bytes: 2000,
         sites: [0, 1, 2][..].into(),

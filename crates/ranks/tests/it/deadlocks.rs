@@ -57,6 +57,7 @@ impl Watch {
 fn run(kind: Kind, size: u32, body: fn(&Communicator, &Watch)) {
     let settings = Settings {
         eager_limit: 2000,
+        distant_eager_limit: 2000,
         long_wait: Duration::from_millis(20),
         // A barrier of several steps at each rank.
         algorithms: "barrier=dissemination".parse().unwrap(),

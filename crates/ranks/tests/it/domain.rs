@@ -155,6 +155,7 @@ pub(crate) fn run_at(kind: Kind, size: u32, sites: &[u32], body: fn(&Communicato
     // Small enough for every protocol to be needed.
     let settings = Settings {
         eager_limit: 2000,
+        distant_eager_limit: 2000,
         shared_memory_eager_limit: 2000,
         unexpected_memory: 64 << 10,
         sites: sites.into(),

@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{Process, Settings};
 
-use crate::domain::{CREDENTIAL, DOMAIN, run_with};
+use crate::domain::{CREDENTIAL, DOMAIN, Kind, processes, run_with};
 
 const LENGTH: usize = 200_000;
 const MESSAGES: usize = 20;
@@ -61,6 +61,7 @@ fn counting(to: SocketAddr, most: usize) -> (SocketAddr, Brought) {
 fn brought(sites: [u32; 2], most: usize) -> Vec<usize> {
     let settings = Settings {
         eager_limit: 1000,
+        distant_eager_limit: 1000,
         parallel_streams: 3,
         stream_bytes: 10_000,
         sites: sites[..].into(),
@@ -115,4 +116,29 @@ fn one_connection_is_enough_where_no_more_can_be_had() {
     assert!(brought.len() > 2, "others were tried: {brought:?}");
     assert!(brought[0] >= MESSAGES * LENGTH, "{brought:?}");
     assert!(brought[1..].iter().all(|of| *of == 0), "{brought:?}");
+}
+
+#[test]
+fn a_distant_rank_is_not_asked_before_a_message_of_a_megabyte() {
+    let settings = Settings { sites: [0, 1][..].into(), ..Settings::default() };
+    run_with(processes(Kind::Tcp, 2, &settings), |world| {
+        world.process().connect().unwrap();
+        let message = vec![7u8; 1 << 20];
+        if world.rank() == 0 {
+            // It is complete though nobody receives it before the next one.
+            world.send(&message, 1, 0).unwrap();
+            world.send(&[1u8], 1, 1).unwrap();
+        } else {
+            let mut byte = [0u8];
+            let end = Instant::now() + Duration::from_secs(20);
+            while world.iprobe(0, 1).unwrap().is_none() {
+                assert!(Instant::now() < end, "the first message waits for its receive");
+            }
+            world.recv(&mut byte, 0, 1).unwrap();
+            let mut got = vec![0u8; message.len()];
+            world.recv(&mut got, 0, 0).unwrap();
+            assert!(got == message);
+        }
+        world.process().leave();
+    });
 }

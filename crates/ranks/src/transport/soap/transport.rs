@@ -12,7 +12,7 @@ use crate::header::{DomainId, Rank, RequestId};
 use crate::launch::rendezvous::Address;
 use crate::settings::Settings;
 use crate::status::PeerRoute;
-use crate::transport::outgoing::{Outgoing, attend};
+use crate::transport::outgoing::{Outgoing, attend, rank_and_stream};
 use crate::transport::poller::Poller;
 use crate::transport::route::Routes;
 use crate::transport::soap::broadcasts::Broadcasts;
@@ -254,7 +254,12 @@ impl Transport for Soap {
                         continue;
                     };
                     outgoing.ready(&self.poller, &mut self.sent);
+                    let round_trip = outgoing.round_trip();
                     self.sent.drain(..).for_each(|request| engine.sent(request));
+                    let (rank, _) = rank_and_stream(rank);
+                    if self.settings.are_distant(self.reception.rank, rank, round_trip) {
+                        engine.raise_eager_limit(rank, self.settings.distant_eager_limit);
+                    }
                 }
             }
         }

@@ -346,7 +346,11 @@ impl Transport for Tcp {
                     let at = stream as usize * self.ranks + rank as usize;
                     let Some(outgoing) = self.outgoing.get_mut(at) else { continue };
                     outgoing.ready(&self.poller, &mut self.sent);
+                    let round_trip = outgoing.round_trip();
                     self.sent.drain(..).for_each(|request| engine.sent(request));
+                    if self.settings.are_distant(self.rank, rank, round_trip) {
+                        engine.raise_eager_limit(rank, self.settings.distant_eager_limit);
+                    }
                     if stream > 0 {
                         engine.set_streams(rank, 1 + self.connected(rank).count());
                     }
