@@ -21,7 +21,7 @@ pub(crate) struct Data {
 impl Data {
     /// What the caller gave.
     pub(crate) fn new(buffer: Buffer, count: impl Integer, datatype: Datatype) -> Result<Self> {
-        Self::of(buffer, count.count()?, datatype.read(|datatype| datatype.layout.clone())?)
+        Self::of(buffer, count.count()?, layout_of(datatype)?)
     }
 
     /// Several times as much, one after the other.
@@ -31,11 +31,7 @@ impl Data {
         datatype: Datatype,
         times: usize,
     ) -> Result<Self> {
-        Self::of(
-            buffer,
-            count.count()?.saturating_mul(times),
-            datatype.read(|datatype| datatype.layout.clone())?,
-        )
+        Self::of(buffer, count.count()?.saturating_mul(times), layout_of(datatype)?)
     }
 
     fn of(buffer: Buffer, count: usize, layout: Arc<Layout>) -> Result<Self> {
@@ -123,6 +119,10 @@ impl Data {
     }
 }
 
+fn layout_of(datatype: Datatype) -> Result<Arc<Layout>> {
+    datatype.read(|datatype| datatype.layout.clone())
+}
+
 /// Bytes of the caller's, or our own.
 #[derive(Debug)]
 pub(crate) struct Bytes {
@@ -207,7 +207,7 @@ impl Parts {
         displacements: &[i64],
         datatype: Datatype,
     ) -> Result<Self> {
-        let layout = datatype.read(|datatype| datatype.layout.clone())?;
+        let layout = layout_of(datatype)?;
         let part = |(&count, &at): (&usize, &i64)| {
             let buffer = buffer.offset(at.wrapping_mul(layout.extent()));
             Data { buffer, count, layout: layout.clone() }.in_memory()
@@ -228,7 +228,7 @@ impl Parts {
             if count == 0 {
                 return Ok(Data::none());
             }
-            let layout = datatype.read(|datatype| datatype.layout.clone())?;
+            let layout = layout_of(*datatype)?;
             Data { buffer: buffer.offset(at), count, layout }.in_memory()
         };
         Ok(Self(parts.map(part).collect::<Result<_>>()?))

@@ -191,6 +191,22 @@ mod tests {
     }
 
     #[test]
+    fn ranks_are_distant_by_their_sites_or_by_the_time_there_and_back() {
+        let sites = |are_near| Sites { of_ranks: [0, 0, 1][..].into(), are_near };
+        for (are_near, to, time, distant) in [
+            (false, 1, None, false),
+            (false, 2, None, true),
+            (true, 2, None, false),
+            (true, 2, Some(DISTANT), true),
+            (false, 1, Some(DISTANT), true),
+            (false, 1, Some(DISTANT - Duration::from_micros(1)), false),
+        ] {
+            let settings = Settings { sites: sites(are_near), ..Settings::default() };
+            assert_eq!(settings.are_distant(0, to, time), distant, "{are_near} {to} {time:?}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, said) in [
             ("eager_limit", "FISHPLATE_LIMITS has eager_limit: NAME=VALUE"),

@@ -1,7 +1,7 @@
-//! Between processes of one host, through memory that they share: a ring of bytes for each pair and direction, in one memory file. Between these and
+//! Between processes of one host, through memory that they share: a ring of records for each pair and direction, in one memory file. Between these and
 //! processes of other hosts, over TCP.
 //!
-//! A frame is its header and its payload, in pieces if it is longer than the ring. A payload is copied twice, out of the
+//! A frame is its header and its payload, in several records if it is long. A payload is copied twice, out of the
 //! sender's buffer and into the receiver's, both at once. Who finds nothing to do sleeps in `epoll_wait`, and is woken by an
 //! event of its own, which is written only if it sleeps. TCP connections stand beside it, by which the death of a
 //! process is noticed.

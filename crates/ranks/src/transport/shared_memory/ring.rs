@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::engine::record::bytes as bytes_of;
 use crate::transport::shared_memory::segment::Segment;
 
-/// Of a cache.
-const LINE: usize = 64;
+/// Of a cache: a record takes whole ones.
+pub(super) const LINE: usize = 64;
 /// Before the bytes of a record.
 const WORD: usize = size_of::<u64>();
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::header::{Header, Rank, RequestId};
 use crate::settings::Settings;
 use crate::status::PeerRoute;
-use crate::transport::shared_memory::ring::{Reader, Writer, has_work, longest};
+use crate::transport::shared_memory::ring::{LINE, Reader, Writer, has_work, longest};
 use crate::transport::shared_memory::segment::Segment;
 use crate::transport::tcp::Tcp;
 use crate::transport::{Transport, Waiter};
@@ -285,7 +285,7 @@ impl Transport for SharedMemory {
         match self.place(to) {
             // Of two one has room while the other is read.
             Some(_) => {
-                let half = longest(&self.segment) / 2 - HEAD - 64;
+                let half = longest(&self.segment) / 2 - HEAD - LINE;
                 settings.shared_memory_eager_limit.min(half)
             }
             None => self.tcp.eager_limit(to, settings),
