@@ -194,7 +194,7 @@ class Fishplate(Stack):
         build_native()
 
     def server(self, place: Place, host: str) -> list[str]:
-        return [str(place.binary), "serve", "--builtin", "matrix", "--listen", f"{host}:0",
+        return [str(place.binary), "serve", "--builtin", "matrix", "--listen", f"{host}:0", "--open",
                 "--data", str(place.scratch / "data"), "--log", "warn"]
 
     def client(self, place: Place) -> list[str]:
