@@ -46,8 +46,8 @@ impl Transport {
         &self,
         request: Request<SegmentBody>,
     ) -> Result<Response<IncomingBody>, Error> {
-        let url = request.uri().to_string();
-        self.ask(request).await?.map_err(|failure| failed(url, failure))
+        let url = request.uri().clone();
+        self.ask(request).await?.map_err(|failure| failed(url.to_string(), failure))
     }
 
     /// The same, with the failure as it was.

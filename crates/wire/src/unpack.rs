@@ -8,6 +8,7 @@ mod reference;
 mod value;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -322,10 +323,13 @@ impl Message {
         let Some((names, collector)) = self.part.take() else { return Ok(()) };
         let payload = collector.finish(&mut self.budget, sink);
         for name in names {
-            let message = format!("two parts have the name {}", shortened(&name));
-            if self.attachments.insert(name, payload.clone()).is_some() {
-                return Err(Fault::new(FaultCode::MalformedMessage, message));
-            }
+            match self.attachments.entry(name) {
+                Entry::Vacant(entry) => entry.insert(payload.clone()),
+                Entry::Occupied(entry) => {
+                    let message = format!("two parts have the name {}", shortened(entry.key()));
+                    return Err(Fault::new(FaultCode::MalformedMessage, message));
+                }
+            };
         }
         Ok(())
     }

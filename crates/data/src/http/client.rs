@@ -99,18 +99,21 @@ impl<B: RequestBody> Client<B> {
                 },
             }
         }
+        // On the heap: it is much larger than what a kept connection takes, and moved about with it.
+        let mut connection = Box::pin(self.connect(&uri)).await?;
+        let answer = connection.ask(request).await;
+        let answer = answer.map_err(|error| newly_broken(error.into_error()))?;
+        Ok(self.answered(answer, connection, peer))
+    }
+
+    async fn connect(&self, uri: &Uri) -> Result<Box<Connection<B>>, ClientError> {
         let tls = if uri.scheme() == Some(&Scheme::HTTPS) {
             Some(self.tls().map_err(ClientError::Tls)?)
         } else {
             None
         };
-        let (stream, _) = dial(&uri, &*self.addresses, tls, self.connect_time).await?;
-        let broken = |error| ClientError::Broken { error, reused: false };
-        let connection = Connection::new(stream, self.interim).await.map_err(broken)?;
-        let mut connection = Box::new(connection);
-        let answer = connection.ask(request).await;
-        let answer = answer.map_err(|error| broken(error.into_error()))?;
-        Ok(self.answered(answer, connection, peer))
+        let (stream, _) = dial(uri, &*self.addresses, tls, self.connect_time).await?;
+        Connection::new(stream, self.interim).await.map(Box::new).map_err(newly_broken)
     }
 
     fn answered(
@@ -153,6 +156,11 @@ impl<B: RequestBody> std::fmt::Debug for Client<B> {
     }
 }
 
+/// A connection broke before its first answer.
+fn newly_broken(error: hyper::Error) -> ClientError {
+    ClientError::Broken { error, reused: false }
+}
+
 /// Gives a request the form that goes over a connection (RFC 9112, section 3.2.1); the address it had.
 fn prepare<B>(request: &mut Request<B>) -> Uri {
     let path = request.uri().path_and_query().cloned();
@@ -171,7 +179,7 @@ fn prepare<B>(request: &mut Request<B>) -> Uri {
 /// Scheme and authority: what a connection is good for.
 fn peer(uri: &Uri) -> String {
     let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
-    format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
+    [uri.scheme_str().unwrap_or_default(), "://", authority].concat()
 }
 
 /// The body of an answer. Its connection takes another request when all has come.

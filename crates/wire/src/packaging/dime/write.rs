@@ -17,7 +17,8 @@ use crate::packaging::{PackagingWriter, action_parameter};
 /// IDs, as draft-nielsen-dime-soap-01 has them; Axis 1.4 and gSOAP write and read the same. A message
 /// without attachments is DIME too: whoever sent or asked for it reads it.
 pub(in crate::packaging) struct DimeWriter {
-    attachments: Vec<Payload>,
+    /// With their IDs, counted from one.
+    attachments: Vec<(String, Payload)>,
     /// What tells this message's payloads from all others'.
     id: String,
     /// Most bytes of a record's data.
@@ -36,11 +37,6 @@ impl DimeWriter {
     pub(super) fn with_most(self, most: u32) -> Self {
         Self { most, ..self }
     }
-
-    /// The ID of an attachment, counted from one. A URI, as it has to be.
-    fn id(&self, number: usize) -> String {
-        format!("uuid:{}:{number}", self.id)
-    }
 }
 
 impl PackagingWriter for DimeWriter {
@@ -48,8 +44,12 @@ impl PackagingWriter for DimeWriter {
         if self.id.is_empty() {
             self.id = random_id();
         }
-        self.attachments.push(payload.clone());
-        root.push(&format!(" href=\"{}\"", self.id(self.attachments.len())));
+        // A URI, as it has to be.
+        let id = format!("uuid:{}:{}", self.id, self.attachments.len() + 1);
+        for piece in [" href=\"", &id, "\""] {
+            root.push(piece);
+        }
+        self.attachments.push((id, payload.clone()));
     }
 
     /// Always bytes: a record tells its length first, and that of elements is known last.
@@ -70,9 +70,8 @@ impl PackagingWriter for DimeWriter {
         let mut kind = RecordKind { format: ABSOLUTE_URI, name: version.namespace(), id: "" };
         let mut place = MessagePosition { first: true, last: count == 0 };
         push_payload(root, &kind, place, self.most, &mut message);
-        for (at, payload) in self.attachments.iter().enumerate() {
-            let id = self.id(at + 1);
-            kind = RecordKind { format: MEDIA_TYPE, name: "application/octet-stream", id: &id };
+        for (at, (id, payload)) in self.attachments.iter().enumerate() {
+            kind = RecordKind { format: MEDIA_TYPE, name: "application/octet-stream", id };
             place = MessagePosition { first: false, last: at + 1 == count };
             if matches!(payload, Payload::Stream(_)) {
                 message.payload(payload, Encoding::Records(Arc::new(kind.first_record(place))));
