@@ -231,14 +231,14 @@ fn root_charset(
     type_format: u8,
     kind: &[u8],
 ) -> Result<Option<&'static encoding_rs::Encoding>, Fault> {
-    let is_soap = [SOAP_11, SOAP_12].iter().any(|version| kind == version.as_bytes());
+    let kind = String::from_utf8_lossy(kind);
     match type_format {
-        MEDIA_TYPE => told_charset(&MediaType::parse(&String::from_utf8_lossy(kind))),
-        ABSOLUTE_URI if is_soap => Ok(None),
+        MEDIA_TYPE => told_charset(&MediaType::parse(&kind)),
+        ABSOLUTE_URI if kind == SOAP_11 || kind == SOAP_12 => Ok(None),
         ABSOLUTE_URI => Err(unsupported(format!(
             "the first DIME record is of the type {:?}: it should be the envelope, of the type \
              {SOAP_11} or {SOAP_12}",
-            shortened(&String::from_utf8_lossy(kind))
+            shortened(&kind)
         ))),
         _ => Ok(None),
     }

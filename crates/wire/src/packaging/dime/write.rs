@@ -46,9 +46,7 @@ impl PackagingWriter for DimeWriter {
         }
         // A URI, as it has to be.
         let id = format!("uuid:{}:{}", self.id, self.attachments.len() + 1);
-        for piece in [" href=\"", &id, "\""] {
-            root.push(piece);
-        }
+        root.push(&format!(" href=\"{id}\""));
         self.attachments.push((id, payload.clone()));
     }
 
