@@ -17,7 +17,7 @@ use fishplate_data::stream::{deferred, pipe};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyByteArray, PyBytes};
 use std::path::PathBuf;
 use tokio::sync::Mutex;
 
@@ -122,17 +122,14 @@ impl Payload {
 
     /// The bytes, if they are in memory.
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let Some(pieces) = self.0.pieces() else { return Ok(None) };
-        let len = pieces.iter().map(Bytes::len).sum();
-        PyBytes::new_with(py, len, |mut to| {
-            for piece in pieces {
-                let (here, rest) = to.split_at_mut(piece.len());
-                here.copy_from_slice(piece);
-                to = rest;
-            }
-            Ok(())
-        })
-        .map(Some)
+        let copy = |pieces| PyBytes::new_with(py, length(pieces), |to| copy(pieces, to));
+        self.0.pieces().map(copy).transpose()
+    }
+
+    /// The bytes, if they are in memory, where they may be changed.
+    fn writable<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyByteArray>>> {
+        let copy = |pieces| PyByteArray::new_with(py, length(pieces), |to| copy(pieces, to));
+        self.0.pieces().map(copy).transpose()
     }
 
     /// Puts the bytes into a file, in the place of what was there; a reference is not followed.
@@ -151,6 +148,19 @@ impl Payload {
     fn made(work: impl Future<Output = Result<contract::Payload, Error>> + Send + 'static) -> Task {
         Task::of(work, |py, payload| Ok(Self(payload).into_pyobject(py)?.into_any().unbind()))
     }
+}
+
+fn length(pieces: &[Bytes]) -> usize {
+    pieces.iter().map(Bytes::len).sum()
+}
+
+fn copy(pieces: &[Bytes], mut to: &mut [u8]) -> PyResult<()> {
+    for piece in pieces {
+        let (here, rest) = to.split_at_mut(piece.len());
+        here.copy_from_slice(piece);
+        to = rest;
+    }
+    Ok(())
 }
 
 /// What an iterator gives, asked for on a thread of its own.

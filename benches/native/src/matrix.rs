@@ -19,28 +19,10 @@ pub fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Numbers from bytes that came in pieces, cut anywhere.
+/// Numbers from such bytes.
 #[must_use]
-pub fn from_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, count: usize) -> Vec<f32> {
-    let mut numbers = Vec::with_capacity(count);
-    let (mut begun, mut begun_length) = ([0; 4], 0);
-    for mut piece in pieces {
-        if begun_length > 0 {
-            let taken = piece.len().min(4 - begun_length);
-            begun[begun_length..begun_length + taken].copy_from_slice(&piece[..taken]);
-            begun_length += taken;
-            piece = &piece[taken..];
-            if begun_length < 4 {
-                continue;
-            }
-            numbers.push(f32::from_le_bytes(begun));
-        }
-        let (whole, rest) = piece.as_chunks::<4>();
-        numbers.extend(whole.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-        begun[..rest.len()].copy_from_slice(rest);
-        begun_length = rest.len();
-    }
-    numbers
+pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect()
 }
 
 #[cfg(test)]
@@ -48,21 +30,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_may_be_cut_anywhere() {
-        let (numbers, bytes) = (numbers(5), bytes(&numbers(5)));
-        for first in 0..bytes.len() {
-            for second in first..bytes.len() {
-                let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-                assert_eq!(from_pieces(pieces, 25), numbers, "cut at {first} and {second}");
-            }
-        }
-    }
-
-    #[test]
     fn numbers_are_those_of_the_other_languages() {
         // As gSOAP's server sent them for n = 3.
         let sent = ["0.113210201", "0.32482475", "0.734431505", "0.34615773"];
         assert_eq!(numbers(3)[..4], sent.map(|text| text.parse::<f32>().expect("a number")));
         assert_eq!(bytes(&numbers(3)).len(), 36);
+        assert_eq!(from_bytes(&bytes(&numbers(3))), numbers(3));
     }
 }

@@ -94,7 +94,7 @@ impl Exchange<'_> {
     ) -> Result<UnpackedMessage, UnpackError> {
         let head = MessageHead { content_type, ..MessageHead::default() };
         let expected = Box::new(Arc::clone(self.expected));
-        let mut unpacker = Unpacker::new(&head, expected, self.limits)?;
+        let mut unpacker = Unpacker::new(&head, expected, self.limits)?.contiguous();
         if !(self.stored_whole && body.size_hint().exact().is_some()) {
             unpacker = unpacker.streaming();
         }

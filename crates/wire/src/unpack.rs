@@ -195,6 +195,15 @@ impl Unpacker {
         self
     }
 
+    /// Payloads that stay in memory become one block each while they come, so that an array can be used where it
+    /// is: for whoever would join them at the end. Whoever passes them on needs less memory for pieces, which are
+    /// free as soon as they were sent.
+    #[must_use]
+    pub fn contiguous(mut self) -> Self {
+        self.message.budget.make_contiguous();
+        self
+    }
+
     /// The message, once, as soon as all of it is here but a file that may be given while it arrives, for
     /// which `stream` then stands. That is an attachment behind the root and all others, or base64 where
     /// no value may follow; other files come with the whole message. What is wrong behind it, `feed` and

@@ -126,11 +126,8 @@ class BaseData:
         if dtype is None and self._array is not None:
             dtype = DTYPES[self._array.element]
             shape = self._array.shape if shape is None else shape
-        memory = self._payload.memory()
-        buffer: Any
-        if memory is not None:
-            buffer = bytearray(memory)
-        else:
+        buffer: Any = self._payload.writable()
+        if buffer is None:
             path = yield from self._path()
             buffer = yield Blocking(lambda: mapped(path))
         return from_buffer(buffer, dtype, shape)

@@ -236,11 +236,8 @@ def _output(via: _native.Service, kind: str, name: str, raw: Any, awaited: bool)
 
 def _numbers(array: _native.Array) -> Flow[Any]:
     payload = array.data
-    buffer: Any
-    memory = payload.memory()
-    if memory is not None:
-        buffer = bytearray(memory)
-    else:
+    buffer: Any = payload.writable()
+    if buffer is None:
         file = payload.file
         buffer = yield Blocking(lambda: mapped(file))
     shape = array.shape

@@ -59,7 +59,7 @@ struct Kept {
 
 impl Client for Matrices {
     /// A matrix as every other client of the benchmark ends with it: numbers, side by side.
-    type Answer = Vec<f32>;
+    type Answer = Numbers;
 
     fn prepare(
         &mut self,
@@ -91,7 +91,7 @@ impl Client for Matrices {
         operation: Operation,
         n: usize,
         _numbers: &[f32],
-    ) -> anyhow::Result<Vec<f32>> {
+    ) -> anyhow::Result<Numbers> {
         if let Some(kept) = &self.kept {
             return numbers_of(&self.parsed(kept)?, n);
         }
@@ -107,8 +107,9 @@ impl Client for Matrices {
         numbers_of(&payload(self.runtime.block_on(calling)?.outputs)?, n)
     }
 
-    fn equal(&self, answer: &Vec<f32>, numbers: &[f32]) -> bool {
+    fn equal(&self, answer: &Numbers, numbers: &[f32]) -> bool {
         answer
+            .as_slice()
             .iter()
             .map(|number| number.to_bits())
             .eq(numbers.iter().map(|number| number.to_bits()))
@@ -145,7 +146,8 @@ impl Matrices {
         let outputs = &self.exposed()?.signature.outputs;
         let expected = ExpectedTable::response(QName::new(NAMESPACE, "getMatrixResponse"), outputs);
         let head = MessageHead { content_type: &kept.content_type, ..MessageHead::default() };
-        let mut unpacker = Unpacker::new(&head, Box::new(expected), &self.settings.limits)?;
+        let mut unpacker =
+            Unpacker::new(&head, Box::new(expected), &self.settings.limits)?.contiguous();
         for chunk in &kept.body {
             let mut chunk = chunk.clone();
             while !chunk.is_empty() {
@@ -183,7 +185,26 @@ fn payload(outputs: Vec<Argument>) -> anyhow::Result<Payload> {
     }
 }
 
-fn numbers_of(payload: &Payload, n: usize) -> anyhow::Result<Vec<f32>> {
-    let pieces = payload.pieces().context("the matrix is not in memory")?;
-    Ok(matrix::from_pieces(pieces.iter().map(AsRef::as_ref), n * n))
+/// Numbers side by side: where they came, if they stand there as numbers must.
+enum Numbers {
+    Received(Bytes),
+    Copied(Vec<f32>),
+}
+
+impl Numbers {
+    fn as_slice(&self) -> &[f32] {
+        match self {
+            Self::Received(bytes) => bytemuck::cast_slice(bytes),
+            Self::Copied(numbers) => numbers,
+        }
+    }
+}
+
+fn numbers_of(payload: &Payload, n: usize) -> anyhow::Result<Numbers> {
+    let Payload::Inline(bytes) = payload else { anyhow::bail!("no matrix in memory: {payload:?}") };
+    anyhow::ensure!(bytes.len() == n * n * size_of::<f32>(), "{} bytes", bytes.len());
+    Ok(match bytemuck::try_cast_slice::<u8, f32>(bytes) {
+        Ok(_) if cfg!(target_endian = "little") => Numbers::Received(bytes.clone()),
+        _ => Numbers::Copied(matrix::from_bytes(bytes)),
+    })
 }

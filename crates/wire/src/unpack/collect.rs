@@ -20,6 +20,8 @@ pub(super) struct MemoryBudget {
     used: usize,
     /// Nothing more is to be held.
     closed: bool,
+    /// What is held of a payload is one block.
+    contiguous: bool,
     /// Of a URL that refers to a part.
     name_length: usize,
     /// Bytes of the chunk at hand, all of which a slice of it keeps in memory.
@@ -37,11 +39,17 @@ impl MemoryBudget {
             left: limits.inline_total,
             used: 0,
             closed: false,
+            contiguous: false,
             name_length: limits.header_length,
             chunk: 0,
             streamed: Vec::new(),
             given: false,
         }
+    }
+
+    /// Holds each payload in one block.
+    pub(super) fn make_contiguous(&mut self) {
+        self.contiguous = true;
     }
 
     /// Somebody reads a payload while it arrives.
@@ -105,14 +113,16 @@ pub(super) struct PayloadCollector {
     pieces: Vec<Bytes>,
     /// Bytes in `pieces`.
     kept: usize,
-    /// What came in small pieces: it waits to be joined with the next.
+    /// What came in small pieces: it waits to be joined with the next. Of a payload that is one block, all of it
+    /// from the second piece on.
     joined: Vec<u8>,
     held: Option<Arc<dyn FileHandle>>,
     /// It is read while it arrives: nothing of it is kept.
     streamed: bool,
 }
 
-/// Pieces below this length are joined; larger ones are passed on as they are, never copied.
+/// Pieces below this length are joined; larger ones are passed on as they are, never copied, unless they shall be
+/// one block.
 pub(super) const JOINED: usize = 4 << 10;
 
 /// Joined pieces become one of this length.
@@ -205,7 +215,15 @@ impl PayloadCollector {
         self.flush(sink);
     }
 
+    /// What is here is to be one block.
+    fn is_block(&self, budget: &MemoryBudget) -> bool {
+        budget.contiguous && self.held.is_none()
+    }
+
     fn keep(&mut self, piece: Bytes, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+        if self.is_block(budget) && !self.is_empty() {
+            return self.join(&piece, budget, sink);
+        }
         self.flush(sink);
         match &self.held {
             Some(held) => sink.write(held, piece),
@@ -218,11 +236,16 @@ impl PayloadCollector {
     }
 
     fn join(&mut self, piece: &[u8], budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+        let block = self.is_block(budget);
+        if block && let Some(first) = self.pieces.pop() {
+            self.kept = 0;
+            self.joined = first.into();
+        }
         self.joined.extend_from_slice(piece);
         if self.held.is_none() {
             budget.take(piece.len());
         }
-        if self.joined.len() >= WRITTEN {
+        if self.joined.len() >= WRITTEN && !block {
             self.flush(sink);
         }
     }
@@ -246,6 +269,12 @@ impl PayloadCollector {
         // It was over before anybody could read it.
         if self.streamed && !budget.given {
             self.pieces = budget.take_streamed();
+            if budget.contiguous && self.pieces.len() > 1 {
+                self.joined = mem::take(&mut self.pieces).concat();
+            }
+        }
+        if budget.contiguous {
+            self.joined.shrink_to_fit();
         }
         self.flush(sink);
         match self.held {
@@ -296,6 +325,43 @@ mod tests {
         assert_eq!(pieces[1].as_ptr(), chunk[4..].as_ptr());
         assert_eq!(budget.left, (1 << 20) - 20_002 - JOINED);
         assert_eq!(budget.used(), 20_002 + JOINED);
+    }
+
+    #[test]
+    fn what_is_to_be_contiguous_is_one_block_and_no_copy_if_it_came_at_once() {
+        let chunk = Bytes::from(vec![7; 100_000]);
+        for more in 0..3 {
+            let mut budget = budget();
+            budget.make_contiguous();
+            let mut collector = PayloadCollector::default();
+            budget.begin_chunk(chunk.len());
+            collector.push(chunk.slice(4..), &mut budget, &mut Unused);
+            for _ in 0..more {
+                collector.push_own(vec![8; JOINED], &mut budget, &mut Unused);
+                collector.push_slice(b"ab", &mut budget, &mut Unused);
+                collector.push(chunk.clone(), &mut budget, &mut Unused);
+            }
+            let len = 99_996 + more * (JOINED + 100_002);
+            assert_eq!((budget.used(), budget.left), (len, (1 << 20) - len));
+            let Payload::Inline(bytes) = collector.finish(&mut budget, &mut Unused) else {
+                panic!("{more}: it is in pieces")
+            };
+            assert_eq!(bytes.as_ptr() == chunk[4..].as_ptr(), more == 0);
+            let rest = [vec![8; JOINED], b"ab".to_vec(), chunk.to_vec()].concat();
+            assert!(bytes == [chunk[4..].to_vec(), rest.repeat(more)].concat(), "{more}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_grows_too_large_is_spooled() {
+        let (mut budget, mut spool) = (budget(), SpoolFile::default());
+        budget.make_contiguous();
+        let (chunk, mut collector) = (Bytes::from(vec![7; 400_000]), PayloadCollector::default());
+        budget.begin_chunk(chunk.len());
+        (0..3).for_each(|_| collector.push(chunk.clone(), &mut budget, &mut spool));
+        assert_eq!((budget.used(), budget.left), (0, 1 << 20));
+        assert!(matches!(collector.finish(&mut budget, &mut spool), Payload::Spooled(_)));
+        assert!(spool.0 == [7; 1_200_000]);
     }
 
     #[derive(Default)]
