@@ -70,10 +70,11 @@ impl Bed {
         processes_with("cmdline", data)
             .into_iter()
             .filter(|pid| {
-                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                // A program between fork and exec looks like its runner, but leads no session.
+                // A program between fork and exec looks like its runner, and a runner that was just forked like its
+                // supervisor; but they lead no session. So that comes first: a runner takes its name before its session.
                 let leads = nix::unistd::getsid(Some(Pid::from_raw(*pid)));
-                name.trim_end() == role && leads == Ok(Pid::from_raw(*pid))
+                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                leads == Ok(Pid::from_raw(*pid)) && name.trim_end() == role
             })
             .collect()
     }
