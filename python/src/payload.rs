@@ -1,8 +1,10 @@
 //! Data by handle: memory of Python's, files, references. Nothing here is copied that need not be.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, Cursor};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
@@ -18,7 +20,6 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
-use std::path::PathBuf;
 use tokio::sync::Mutex;
 
 use crate::describe::Parameter;
@@ -121,15 +122,13 @@ impl Payload {
     }
 
     /// The bytes, if they are in memory.
-    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let copy = |pieces| PyBytes::new_with(py, length(pieces), |to| copy(pieces, to));
-        self.0.pieces().map(copy).transpose()
+    fn memory<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.in_memory().map(|bytes| PyBytes::new(py, &bytes))
     }
 
     /// The bytes, if they are in memory, where they may be changed.
-    fn writable<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyByteArray>>> {
-        let copy = |pieces| PyByteArray::new_with(py, length(pieces), |to| copy(pieces, to));
-        self.0.pieces().map(copy).transpose()
+    fn writable<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyByteArray>> {
+        self.in_memory().map(|bytes| PyByteArray::new(py, &bytes))
     }
 
     /// Puts the bytes into a file, in the place of what was there; a reference is not followed.
@@ -148,19 +147,13 @@ impl Payload {
     fn made(work: impl Future<Output = Result<contract::Payload, Error>> + Send + 'static) -> Task {
         Task::of(work, |py, payload| Ok(Self(payload).into_pyobject(py)?.into_any().unbind()))
     }
-}
 
-fn length(pieces: &[Bytes]) -> usize {
-    pieces.iter().map(Bytes::len).sum()
-}
-
-fn copy(pieces: &[Bytes], mut to: &mut [u8]) -> PyResult<()> {
-    for piece in pieces {
-        let (here, rest) = to.split_at_mut(piece.len());
-        here.copy_from_slice(piece);
-        to = rest;
+    fn in_memory(&self) -> Option<Cow<'_, [u8]>> {
+        Some(match self.0.pieces()? {
+            [block] => Cow::Borrowed(block),
+            pieces => Cow::Owned(pieces.concat()),
+        })
     }
-    Ok(())
 }
 
 /// What an iterator gives, asked for on a thread of its own.

@@ -38,7 +38,8 @@ pub struct Settings {
     pub address: Option<String>,
     /// How often to try again what is safe to try again.
     pub retry: Retry,
-    /// Limits on answers.
+    /// Limits on answers. What they let stay in memory of a file or an array is one block
+    /// ([`Payload::Inline`](fishplate_contract::Payload)); what is larger is in a file.
     pub limits: WireLimits,
     /// Which addresses may be reached, for who acts on the word of others; `None`: all, because whoever runs us may reach
     /// whatever this machine reaches.

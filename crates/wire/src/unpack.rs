@@ -195,9 +195,10 @@ impl Unpacker {
         self
     }
 
-    /// Payloads that stay in memory become one block each while they come, so that an array can be used where it
-    /// is: for whoever would join them at the end. Whoever passes them on needs less memory for pieces, which are
-    /// free as soon as they were sent.
+    /// Payloads that stay in memory become one block each ([`Payload::Inline`]) while they come, so that an array can
+    /// be used where it is: for whoever would join the pieces at the end. Whoever passes them on needs less memory with
+    /// pieces, each of which is freed when it was sent. No alignment is promised: what came at once is a slice of its
+    /// chunk.
     #[must_use]
     pub fn contiguous(mut self) -> Self {
         self.message.budget.make_contiguous();

@@ -93,7 +93,7 @@ impl Client for Matrices {
         _numbers: &[f32],
     ) -> anyhow::Result<Numbers> {
         if let Some(kept) = &self.kept {
-            return numbers_of(&self.parsed(kept)?, n);
+            return numbers_of(self.parsed(kept)?, n);
         }
         let (.., caller) = self.service.as_ref().context("not prepared")?;
         let (name, argument) = match operation {
@@ -104,7 +104,7 @@ impl Client for Matrices {
             }
         };
         let calling = caller.call(name, vec![argument], CallOptions::default());
-        numbers_of(&payload(self.runtime.block_on(calling)?.outputs)?, n)
+        numbers_of(payload(self.runtime.block_on(calling)?.outputs)?, n)
     }
 
     fn equal(&self, answer: &Numbers, numbers: &[f32]) -> bool {
@@ -200,11 +200,13 @@ impl Numbers {
     }
 }
 
-fn numbers_of(payload: &Payload, n: usize) -> anyhow::Result<Numbers> {
+fn numbers_of(payload: Payload, n: usize) -> anyhow::Result<Numbers> {
     let Payload::Inline(bytes) = payload else { anyhow::bail!("no matrix in memory: {payload:?}") };
     anyhow::ensure!(bytes.len() == n * n * size_of::<f32>(), "{} bytes", bytes.len());
-    Ok(match bytemuck::try_cast_slice::<u8, f32>(bytes) {
-        Ok(_) if cfg!(target_endian = "little") => Numbers::Received(bytes.clone()),
-        _ => Numbers::Copied(matrix::from_bytes(bytes)),
+    let aligned = bytemuck::try_cast_slice::<u8, f32>(&bytes).is_ok();
+    Ok(if aligned && cfg!(target_endian = "little") {
+        Numbers::Received(bytes)
+    } else {
+        Numbers::Copied(matrix::from_bytes(&bytes))
     })
 }

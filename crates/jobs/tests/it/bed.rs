@@ -72,9 +72,10 @@ impl Bed {
             .filter(|pid| {
                 // A program between fork and exec looks like its runner, and a runner that was just forked like its
                 // supervisor; but they lead no session. So that comes first: a runner takes its name before its session.
-                let leads = nix::unistd::getsid(Some(Pid::from_raw(*pid)));
-                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                leads == Ok(Pid::from_raw(*pid)) && name.trim_end() == role
+                let process = Pid::from_raw(*pid);
+                nix::unistd::getsid(Some(process)) == Ok(process)
+                    && fs::read_to_string(format!("/proc/{pid}/comm"))
+                        .is_ok_and(|name| name.trim_end() == role)
             })
             .collect()
     }

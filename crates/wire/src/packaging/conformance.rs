@@ -310,7 +310,8 @@ fn data_of_attachments_are_slices_of_their_chunk() {
 }
 
 #[test]
-fn what_stays_in_memory_is_kept_as_it_came() {
+fn what_stays_in_memory_is_kept_as_it_came_or_as_one_block() {
+    const SIZES: [usize; 3] = [1000, 100_000, usize::MAX];
     let content = content(1_000_000, 0);
     let limits =
         WireLimits { inline_size: 2_000_000, inline_total: 3_000_000, ..WireLimits::default() };
@@ -319,9 +320,12 @@ fn what_stays_in_memory_is_kept_as_it_came() {
         let message = Bytes::from(sent.body);
         let expected = ExpectedTable::response(QName::new("urn:t", "call"), &parameters());
         let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
-        for size in [1000, 100_000, usize::MAX] {
+        for (size, contiguous) in SIZES.map(|size| [(size, false), (size, true)]).concat() {
             let expected = Box::new(expected.clone());
             let mut unpacker = Unpacker::new(&head, expected, &limits).unwrap();
+            if contiguous {
+                unpacker = unpacker.contiguous();
+            }
             let mut sink = Sink::default();
             for at in (0..message.len()).step_by(size.min(message.len())) {
                 let end = at.saturating_add(size).min(message.len());
@@ -336,7 +340,9 @@ fn what_stays_in_memory_is_kept_as_it_came() {
             let pieces = payload.pieces().unwrap();
             let range = message.as_ptr_range();
             let slices = pieces.iter().filter(|piece| range.contains(&piece.as_ptr()));
-            let sliced = size > 1000 && packaging != Packaging::Plain;
+            assert!(!contiguous || matches!(payload, Payload::Inline(_)), "{packaging:?} {size}");
+            let uncopied = if contiguous { 100_000 } else { 1000 };
+            let sliced = size > uncopied && packaging != Packaging::Plain;
             assert_eq!(slices.count() > 0, sliced, "{packaging:?} {size}");
             let shortest = pieces[..pieces.len() - 1].iter().map(Bytes::len).min();
             assert!(shortest.is_none_or(|len| len > 10_000 && pieces.len() < 30), "{shortest:?}");

@@ -125,7 +125,7 @@ pub(super) struct PayloadCollector {
 /// one block.
 pub(super) const JOINED: usize = 4 << 10;
 
-/// Joined pieces become one of this length.
+/// Joined pieces become one of this length, unless they shall be one block.
 pub(super) const WRITTEN: usize = 64 << 10;
 
 impl PayloadCollector {
@@ -269,18 +269,18 @@ impl PayloadCollector {
         // It was over before anybody could read it.
         if self.streamed && !budget.given {
             self.pieces = budget.take_streamed();
-            if budget.contiguous && self.pieces.len() > 1 {
-                self.joined = mem::take(&mut self.pieces).concat();
-            }
         }
-        if budget.contiguous {
+        if self.is_block(budget) {
             self.joined.shrink_to_fit();
         }
         self.flush(sink);
         match self.held {
             Some(held) => Payload::Spooled(held),
-            None if self.pieces.len() > 1 => Payload::Pieces(self.pieces.into()),
-            None => Payload::Inline(self.pieces.pop().unwrap_or_default()),
+            None if self.pieces.len() <= 1 => {
+                Payload::Inline(self.pieces.pop().unwrap_or_default())
+            }
+            None if budget.contiguous => Payload::Inline(self.pieces.concat().into()),
+            None => Payload::Pieces(self.pieces.into()),
         }
     }
 }
