@@ -331,7 +331,7 @@ class Step:
         is_ours = made.job is None
         if made.job is None:
             try:
-                made.job, existing = yield from self._patient(spawn)
+                job, existing = yield from self._patient(spawn)
                 # Of two that begin it at the same moment one is told so. Sent twice, also from a killed process, it
                 # may have found what it made itself.
                 made.found = existing and content is not None and not is_known and sent == 1
@@ -349,9 +349,11 @@ class Step:
                         "begin another run"
                     ) from conflict
                 # The same data at another address: by its digest it is the same call.
-                made.job, is_ours = conflict.job, False
+                job, is_ours = conflict.job, False
                 made.found = content is not None and not is_known and sent == 1
-            self._run._journal.append("accepted", place=self._place, job=made.job, found=made.found)
+            # The journal first: who sees the job can cancel it.
+            self._run._journal.append("accepted", place=self._place, job=job, found=made.found)
+            made.job = job
         elif not endpoint.is_asked or (
             (yield from self._patient(lambda: native.status(made.job or "")))["state"] in FINAL
         ):

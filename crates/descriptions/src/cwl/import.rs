@@ -116,6 +116,9 @@ fn input(id: String, told: &Map<String, Value>, names: &mut Names, gaps: &mut Ga
     if let CwlType::Other(why) = &input.of {
         let why = why.clone();
         gaps.needed(!input.optional, format!("{}.type", input.field()), why);
+        if default.is_some() {
+            gaps.lost(format!("{}.default", input.field()), "its input is left out");
+        }
         input.left_out = true;
         return input;
     }
