@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use super::connection::{Connection, RequestBody};
 
 /// Servers close idle connections after some time (nginx and ours after 75 s); ours go before. A new one costs more than its
-/// round trips: it begins slowly, so that 4 MB over 1 Gbit/s and 20 ms take 0.15 s longer.
+/// round trips, because it begins slowly: docs/decisions/0009-one-http-client.md has figures.
 const LIFE: Duration = Duration::from_secs(60);
+/// How often those that have waited too long are looked for: so that these, too, are gone before their server closes them.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Idle connections that are kept to one peer.
 const KEPT: usize = 64;
 
@@ -75,7 +77,7 @@ impl<B: RequestBody> Idle<B> {
 /// Closes connections that wait for too long, until none waits.
 async fn sweeping<B: RequestBody>(idle: Weak<Mutex<Connections<B>>>) {
     loop {
-        tokio::time::sleep(LIFE).await;
+        tokio::time::sleep(SWEEP_EVERY).await;
         let Some(idle) = idle.upgrade() else { return };
         let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.of.retain(|_, kept| {

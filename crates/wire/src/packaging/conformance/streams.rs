@@ -37,16 +37,24 @@ fn taken() -> Vec<Parameter> {
     vec![title, Parameter::new("data", DataType::Raw).streamed()]
 }
 
-/// What came of the file, whether it was given ahead, and how the message ended: as a client reads it.
-fn received(
-    sent: &Sent,
-    parameters: &[Parameter],
-    cuts: &[usize],
-) -> (Vec<u8>, bool, Result<(), Fault>) {
+/// What came of the file, whether it was given ahead, and how the message ended.
+type Received = (Vec<u8>, bool, Result<(), Fault>);
+
+/// The same as a server reads it and as a client, which has it in one block.
+fn received(sent: &Sent, parameters: &[Parameter], cuts: &[usize]) -> Received {
+    let [server, client] = [false, true].map(|block| received_as(sent, parameters, cuts, block));
+    assert_eq!(server, client);
+    client
+}
+
+fn received_as(sent: &Sent, parameters: &[Parameter], cuts: &[usize], block: bool) -> Received {
     let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
     let expected = ExpectedTable::response(QName::new("urn:t", "call"), parameters);
     let unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default());
-    let mut unpacker = unpacker.unwrap().contiguous().streaming();
+    let mut unpacker = unpacker.unwrap().streaming();
+    if block {
+        unpacker = unpacker.contiguous();
+    }
     let (mut sink, mut data, mut ahead) = (Sink::default(), Vec::new(), false);
     let mut rest = Bytes::copy_from_slice(&sent.body);
     let mut read = || {
@@ -69,10 +77,11 @@ fn received(
     };
     let ended = read();
     if let (Ok(arguments), false) = (&ended, ahead) {
-        let Value::Data(Payload::Inline(block)) = &arguments.last().unwrap().value else {
+        let Value::Data(payload) = &arguments.last().unwrap().value else {
             panic!("{arguments:?}")
         };
-        data = block.to_vec();
+        assert!(!block || matches!(payload, Payload::Inline(_)), "{payload:?}");
+        data = sink.bytes(payload);
     }
     (data, ahead, ended.map(drop))
 }
