@@ -50,6 +50,7 @@ help:
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make fuzz-ogc  ten thousand requests made of /ogc/openapi.json; no answer may be 5xx'
 	@echo 'make ogc-ets  the executable test suite of OGC API - Processes'
+	@echo 'make pgo     fishplate as packages have it: optimized by a profile of a training run; twice the time of a build'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make package a static binary, a Debian package and a wheel, in target/package'
 	@echo 'make package-test  installs, starts, upgrades, removes them (as root; nothing stays)'
@@ -111,6 +112,11 @@ quake: tools
 	$(RELEASE)
 	rm -rf target/quake
 	PATH="$(CURDIR)/target/release:$$PATH" examples/quake/run.sh target/quake
+
+# Fishplate as packages have it, for the machine at hand, and what it is measured with: target/pgo/TARGET/dist.
+.PHONY: pgo
+pgo: tools
+	packaging/pgo.sh "$$(rustc -vV | sed -n 's/^host: //p')" fishplate fishplate-mpi fishplate-benches
 
 # --- test -----------------------------------------------------------------------------------------
 
@@ -240,22 +246,21 @@ fuzz: tools
 	$(PYTHON) fuzz/run.py --seconds 3600
 
 .PHONY: bench
-bench: tools .venv/python-tools
+bench: pgo .venv/python-tools
 	$(call need,wrk,wrk,the load of the benches)
 	$(call need,curl,curl,the transfers of the benches)
 	$(call need,ip,iproute2,the link of the benches)
 	$(call need,openssl,openssl,the certificate of the benches over TLS)
 	$(call need,rsync,rsync,a peer of the transfers by reference)
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
-	$(RELEASE)
 	$(CARGO) build --release --package fishplate-data --example fetch
 	$(call install_package,--release)
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
-	$(PYTHON) benches/run.py
-	$(PYTHON) benches/run.py packaging --link
-	$(PYTHON) benches/run.py reference --link
-	$(PYTHON) benches/run.py messages --link
-	$(PYTHON) benches/run.py pipe-small pipe-large --link
+	$(PYTHON) benches/run.py --pgo
+	$(PYTHON) benches/run.py packaging --link --pgo
+	$(PYTHON) benches/run.py reference --link --pgo
+	$(PYTHON) benches/run.py messages --link --pgo
+	$(PYTHON) benches/run.py pipe-small pipe-large --link --pgo
 
 .PHONY: deny
 deny: tools
@@ -275,9 +280,9 @@ static: tools
 	$(call need,musl-gcc,musl-tools,the static binary)
 	@rustup target list --installed | grep -qx $(MUSL) || { \
 	  echo 'installing $(MUSL) (rustup), for the static binary'; rustup target add $(MUSL); }
-	$(CARGO) build --release --package fishplate --target $(MUSL)
+	packaging/pgo.sh $(MUSL) fishplate fishplate-benches
 	@mkdir -p $(PACKAGES)
-	strip -o $(PACKAGES)/fishplate target/$(MUSL)/release/fishplate
+	strip -o $(PACKAGES)/fishplate target/pgo/$(MUSL)/dist/fishplate
 	@ldd $(PACKAGES)/fishplate 2>&1 | grep -Eq 'statically linked|not a dynamic' || { echo 'it is not static'; exit 1; }
 	@echo "$(PACKAGES)/fishplate: $$(stat -c %s $(PACKAGES)/fishplate) bytes"
 

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import platform
 import signal
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from stacks import STACKS  # noqa: E402
 from tools import ROOT, Tools  # noqa: E402
 
 RESULTS = HERE / "results"
+PGO = ROOT / f"target/pgo/{platform.machine()}-unknown-linux-gnu/dist"
 
 MEASUREMENTS = {
     "overhead": lambda options, scratch: overhead.measure(tools(options, scratch),
@@ -91,7 +93,7 @@ def main() -> None:
                 messages.main(options, tools(options, Path(scratch)), place(options, Path(scratch)), RESULTS)
                 continue
             found = MEASUREMENTS[name](options, Path(scratch))
-            switches = [f"--{switch}" for switch in ("quick", "link") if getattr(options, switch)]
+            switches = [f"--{switch}" for switch in ("quick", "link", "pgo") if getattr(options, switch)]
             switches += [f"--rounds {options.rounds}"] if options.rounds else []
             switches += [f"--only {','.join(options.only)}"] if options.only else []
             found = {"machine": machine.describe(), "load_before": load,
@@ -121,7 +123,9 @@ def parse_options() -> argparse.Namespace:
     # `quake` takes hours: it is asked for.
     parser.add_argument("measurement", nargs="*", default=[name for name in every if name != "quake"],
                         help=f"some of {', '.join(every)}; default: all but quake")
-    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/fishplate")
+    parser.add_argument("--binary", type=Path, help="default: target/release/fishplate")
+    parser.add_argument("--pgo", action="store_true",
+                        help="the programs that packaging/pgo.sh made, those of the benches too, instead of target/release")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/bench")
     parser.add_argument("--scratch", type=Path, default=ROOT / "target",
                         help="where the data directories are made; on the disk that is meant")
@@ -145,6 +149,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(),
                         help="packaging: n of the n by n matrices; reference: bytes of the files")
     options = parser.parse_args()
+    options.binary = options.binary or (PGO if options.pgo else ROOT / "target/release") / "fishplate"
     if unknown := set(options.measurement) - set(every):
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
     if options.link and (local := set(options.measurement) - {PACKAGING, REFERENCE, MESSAGES, *problem.MEASUREMENTS}):

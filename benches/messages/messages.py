@@ -157,6 +157,7 @@ def write(options: argparse.Namespace, peers: Peers, network: Network, results: 
 
 def command(options: argparse.Namespace) -> str:
     words = ["benches/run.py messages", "--link" if options.link else "", "--quick" if options.quick else "",
+             "--pgo" if options.pgo else "",
              f"--only {','.join(options.only)}" if options.only else "",
              f"--ranks {','.join(map(str, options.ranks))}" if options.ranks else ""]
     return " ".join(filter(None, words))

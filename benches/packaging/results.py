@@ -59,7 +59,7 @@ def page(options: argparse.Namespace, place: Place, network: Network, stacks: li
          left_out: dict[str, str], cells: list[Cell], load: float) -> str:
     about = machine.describe()
     words = ["benches/run.py packaging", "--link" if options.link else "",
-             "--quick" if options.quick else "", f"--only {','.join(options.only)}" if options.only else "",
+             "--quick" if options.quick else "", "--pgo" if options.pgo else "", f"--only {','.join(options.only)}" if options.only else "",
              f"--sizes {','.join(map(str, options.sizes))}" if options.sizes else ""]
     versions = dict.fromkeys(version for stack in stacks if (version := stack.version(place)))
     lines = [

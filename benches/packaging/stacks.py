@@ -175,13 +175,13 @@ class Limit(Stack):
     operations: tuple[str, ...] = ("echo", "getMatrix")
 
     def prepare(self, place: Place) -> None:
-        build_native()
+        build_native(place)
 
     def server(self, place: Place, host: str) -> list[str]:
-        return [str(native("limit-server")), self.name, host]
+        return [str(place.binary.with_name("limit-server")), self.name, host]
 
     def client(self, place: Place) -> list[str]:
-        return [str(native("limit-client")), self.name.partition("-")[0]]
+        return [str(place.binary.with_name("limit-client")), self.name.partition("-")[0]]
 
 
 class Fishplate(Stack):
@@ -191,23 +191,23 @@ class Fishplate(Stack):
         return "" if place.binary.exists() else f"{place.binary} is not there"
 
     def prepare(self, place: Place) -> None:
-        build_native()
+        build_native(place)
 
     def server(self, place: Place, host: str) -> list[str]:
         return [str(place.binary), "serve", "--builtin", "matrix", "--listen", f"{host}:0", "--open",
                 "--data", str(place.scratch / "data"), "--log", "warn"]
 
     def client(self, place: Place) -> list[str]:
-        return [str(native("matrix-client")), self.packaging]
+        return [str(place.binary.with_name("matrix-client")), self.packaging]
 
 
-def build_native() -> None:
-    preparation.run([os.environ.get("CARGO", "cargo"), "build", "--quiet", "--release",
-                     "--package", "fishplate-benches"], ROOT)
-
-
-def native(name: str) -> Path:
-    return ROOT / "target/release" / name
+def build_native(place: Place) -> None:
+    """The programs of the benches are beside the binary; those of packaging/pgo.sh were built with it."""
+    release = ROOT / "target/release"
+    if place.binary.parent == release:
+        preparation.run([os.environ.get("CARGO", "cargo"), "build", "--quiet", "--release", "--package", "fishplate-benches"], ROOT)
+    elif not place.binary.with_name("matrix-client").exists():
+        raise preparation.PreparationFailed(f"{place.binary.parent} has no matrix-client")
 
 
 @functools.cache

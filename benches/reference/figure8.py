@@ -185,7 +185,7 @@ def page(options: argparse.Namespace, tools: Tools, ends: Ends, cells: list[Cell
         f"{here['kernel']}; {here['date']}, {here['commit']}; file system "
         f"{machine.file_system(tools.scratch)}; {ends.told}; load {load:.2f} to {machine.load():.2f}; "
         f"`benches/run.py reference{' --link' if options.link else ''}"
-        f"{' --quick' if options.quick else ''}`.", "",
+        f"{' --quick' if options.quick else ''}{' --pgo' if options.pgo else ''}`.", "",
         "| | " + " | ".join(size_told(size) for size in chosen) + " |",
         "|---|" + "---|" * len(chosen),
     ]

@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use nix::sys::signal::{SigSet, Signal};
 
 /// Marks a request over TCP for bytes that were not sent.
 const WANTED: u64 = 1 << 63;
@@ -40,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     let [kind, host] = arguments.as_slice() else {
         anyhow::bail!("limit-server http-whole|http-stream|tcp HOST");
     };
+    end_when_told()?;
     let listener = std::net::TcpListener::bind((host.as_str(), 0))?;
     println!("{}", listener.local_addr()?.port());
     match kind.as_str() {
@@ -48,6 +50,16 @@ fn main() -> anyhow::Result<()> {
         "tcp" => tcp(&listener),
         other => anyhow::bail!("{other:?} is none of http-whole, http-stream, tcp"),
     }
+}
+
+/// Ends on SIGTERM as a program that returns: with counters in it (`packaging/pgo.sh`) it writes them.
+fn end_when_told() -> anyhow::Result<()> {
+    let mut terms = SigSet::empty();
+    terms.add(Signal::SIGTERM);
+    // Of all threads to come, too.
+    terms.thread_block()?;
+    std::thread::spawn(move || std::process::exit(i32::from(terms.wait().is_err())));
+    Ok(())
 }
 
 #[tokio::main]
