@@ -121,7 +121,7 @@ pgo: tools
 # --- test -----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: format lint dependencies unit generated examples python interop fuzz-briefly
+test: format lint dependencies unit generated training examples python interop fuzz-briefly
 
 .PHONY: format
 format: tools
@@ -169,6 +169,11 @@ binary: tools
 .PHONY: generated
 generated: binary
 	target/debug/xtask generate --check --binary $(DEBUG_BINARY)
+
+# Whether all still runs that packages are trained with.
+.PHONY: training
+training: binary
+	$(PYTHON) packaging/train.py --quick target/debug
 
 .PHONY: examples
 examples: binary

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What programs with counters are run with, so that the compiler learns which of their code is hot.
 
-`train.py DIRECTORY`: the directory has `fishplate`, and of the benches `matrix-client`, `limit-server` and
+`train.py [--quick] DIRECTORY`: the directory has `fishplate`, and of the benches `matrix-client`, `limit-server` and
 `limit-client`. What is not called here is taken for cold, and compiled to be small: what users do often and wait for,
-belongs here. Nothing is measured.
+belongs here. Nothing is measured. With `--quick` there are a hundredth of the calls, to see whether all of it works.
 """
 
+import argparse
 import http.client
 import json
 import subprocess
@@ -34,38 +35,42 @@ TRUE = 'name = "true"\ncommand = "/bin/true"\n'
 
 
 def main() -> None:
-    programs = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("directory", type=Path)
+    options = parser.parse_args()
+    programs, divisor = options.directory.resolve(), 100 if options.quick else 1
     with tempfile.TemporaryDirectory(prefix="train-") as scratch:
         place = Path(scratch)
         for step in (functions, matrices, limits, services, streams, references):
             print(f"training: {step.__name__}", flush=True)
             (place / step.__name__).mkdir()
-            step(programs, place / step.__name__)
+            step(programs, place / step.__name__, divisor)
 
 
-def functions(programs: Path, place: Path) -> None:
+def functions(programs: Path, place: Path, divisor: int) -> None:
     """Many small calls at once, from a load generator that is the same program."""
     command = [programs / "fishplate", "quake", "run", ROOT / "benches/quake/function.toml", "--report", place / "report",
-               "--set", "workload.requests=100000", "--set", "workload.warm_up=0"]
+               "--set", f"workload.requests={100_000 // divisor}", "--set", "workload.warm_up=0"]
     run(command, PATH=f"{programs}:/usr/bin:/bin")
 
 
-def matrices(programs: Path, place: Path) -> None:
+def matrices(programs: Path, place: Path, divisor: int) -> None:
     with offering(programs, place, "--builtin", "matrix") as base:
         for packaging in PACKAGINGS:
-            drive([programs / "matrix-client", packaging], f"{base}/matrix")
+            drive([programs / "matrix-client", packaging], f"{base}/matrix", divisor)
 
 
-def limits(programs: Path, place: Path) -> None:
+def limits(programs: Path, place: Path, divisor: int) -> None:
     """What servers are measured against, compiled alike."""
     for kind in ("http-whole", "http-stream", "tcp"):
         command = [programs / "limit-server", kind, "127.0.0.1"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            drive([programs / "limit-client", kind.partition("-")[0]], f"http://127.0.0.1:{server.stdout.readline().strip()}/")
+            drive([programs / "limit-client", kind.partition("-")[0]], f"http://127.0.0.1:{server.stdout.readline().strip()}/", divisor)
             server.terminate()
 
 
-def services(programs: Path, place: Path) -> None:
+def services(programs: Path, place: Path, divisor: int) -> None:
     """Programs: called, spawned and asked for, over SOAP and as OGC API - Processes; and what a browser gets."""
     files = []
     for name, text in (("copy", COPY), ("add", ADD), ("true", TRUE)):
@@ -75,9 +80,9 @@ def services(programs: Path, place: Path) -> None:
         numbers = "<t:x>1</t:x><t:y>2</t:y>"
         execution = json.dumps({"inputs": {"x": 1, "y": 2}}).encode()
         at_once([
-            [("POST", "/true", envelope("true", "call"), SOAP)] * 400,
-            [("POST", "/add", envelope("add", "call", numbers), SOAP)] * 100,
-            [("POST", "/ogc/processes/add/execution", execution, JSON)] * 100,
+            [("POST", "/true", envelope("true", "call"), SOAP)] * (400 // divisor),
+            [("POST", "/add", envelope("add", "call", numbers), SOAP)] * (100 // divisor),
+            [("POST", "/ogc/processes/add/execution", execution, JSON)] * (100 // divisor),
             [("GET", path, b"", {}) for path in ("/", "/add", "/add?wsdl", "/ogc/processes/add", "/ogc/jobs") * 10],
         ] * 4, base)
         file = place / "file"
@@ -92,22 +97,22 @@ def services(programs: Path, place: Path) -> None:
             fishplate(programs, "jobs", f"{base}/add")
 
 
-def streams(programs: Path, place: Path) -> None:
+def streams(programs: Path, place: Path, divisor: int) -> None:
     """Bytes that are made while they are sent, and read while they come."""
     with offering(programs, place, "--builtin", "stream", "--builtin", "matrix") as base:
         for packaging in PACKAGINGS:
-            give = [programs / "fishplate", "call", f"{base}/stream", f"n={LARGE}", "out:data=-", "--packaging", packaging]
+            give = [programs / "fishplate", "call", f"{base}/stream", f"n={LARGE // divisor}", "out:data=-", "--packaging", packaging]
             with subprocess.Popen(give, stdout=subprocess.PIPE) as giving:
                 run([programs / "fishplate", "call", f"{base}/matrix", "--operation", "checksum", "data:-", "--packaging", packaging],
                     stdin=giving.stdout)
 
 
-def references(programs: Path, place: Path) -> None:
+def references(programs: Path, place: Path, divisor: int) -> None:
     """A file that a server fetches from another's pool, delivers, and gives."""
     service = place / "copy.toml"
     service.write_text(COPY)
     file = place / "file"
-    file.write_bytes(bytes(LARGE))
+    file.write_bytes(bytes(LARGE // divisor))
     with offering(programs, place / "near", service, "--allow-private") as near, \
             offering(programs, place / "far", service, "--allow-private") as far:
         for _ in range(3):
@@ -138,9 +143,10 @@ def offering(programs: Path, place: Path, *words: object) -> Iterator[str]:
                 time.sleep(0.1)
 
 
-def drive(client: list[object], url: str) -> None:
+def drive(client: list[object], url: str, divisor: int) -> None:
     """Has a client of the benches make its calls, and lets it end by itself: a killed one counts nothing."""
-    lines = [f"{url} {operation} {n} {count}" for operation in ("echo", "getMatrix") for n, count in CALLS.items()]
+    lines = [f"{url} {operation} {n} {count // divisor}"
+             for operation in ("echo", "getMatrix") for n, count in CALLS.items()]
     done = run(client, input="\n".join([*lines, ""]))
     assert all(json.loads(line)["equal"] for line in done.splitlines()), done
 
