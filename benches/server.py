@@ -141,3 +141,13 @@ def end_supervisors(data: Path) -> None:
                 os.kill(pid, signal.SIGTERM)
         time.sleep(0.1)
     sys.exit(f"bench: supervisors do not end: {left}")
+
+
+def self_signed(place: Path) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1, and its key."""
+    certificate, key = place / "certificate.pem", place / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2",
+                    "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    return certificate, key

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import machine
 from overhead import spread
-from server import Server, envelope, serving_words
+from server import Server, envelope, self_signed, serving_words
 from sites import Ends, nginx
 from throughput import CLIENTS, post_script, wrk
 from tools import Tools
@@ -90,15 +90,6 @@ def summary(size: int, rows: list[dict], names: list[str]) -> dict:
         "tls_to_plain": {name: spread([tls / plain for tls, plain in zip(kinds["tls"], kinds["plain"], strict=True)])
                          for name, kinds in seconds.items()},
     }
-
-
-def self_signed(place: Path) -> tuple[Path, Path]:
-    certificate, key = place / "certificate.pem", place / "key.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2",
-                    "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", certificate],
-                   check=True, capture_output=True)
-    return certificate, key
 
 
 def written(place: Path, name: str, description: str) -> Path:

@@ -9,6 +9,7 @@ belongs here. Nothing is measured. With `--quick` there are a hundredth of the c
 import argparse
 import http.client
 import json
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benches"))
 
 import machine  # noqa: E402
-from server import JSON, SOAP, envelope  # noqa: E402
+from server import JSON, SOAP, envelope, self_signed  # noqa: E402
 
 PACKAGINGS = ("xml", "base64", "mtom", "swa", "dime")
 # Of n by n matrices: how many calls. Many small ones, or the loops over a large one's numbers alone are what is hot.
@@ -42,7 +43,7 @@ def main() -> None:
     programs, divisor = options.directory.resolve(), 100 if options.quick else 1
     with tempfile.TemporaryDirectory(prefix="train-") as scratch:
         place = Path(scratch)
-        for step in (functions, matrices, limits, services, streams, references):
+        for step in (functions, matrices, limits, services, encrypted, streams, references):
             print(f"training: {step.__name__}", flush=True)
             (place / step.__name__).mkdir()
             step(programs, place / step.__name__, divisor)
@@ -95,6 +96,21 @@ def services(programs: Path, place: Path, divisor: int) -> None:
             for words in (("wait",), ("status",), ("results",), ("log",)):
                 fishplate(programs, words[0], f"{base}/add", job)
             fishplate(programs, "jobs", f"{base}/add")
+
+
+def encrypted(programs: Path, place: Path, divisor: int) -> None:
+    """Over TLS: small calls over connections that stay and that are new, and a file sent and given."""
+    service = place / "copy.toml"
+    service.write_text(COPY)
+    file = place / "file"
+    file.write_bytes(bytes(LARGE // divisor))
+    certificate, key = self_signed(place)
+    with offering(programs, place, service, "--builtin", "matrix", "--tls-cert", certificate, "--tls-key", key) as base:
+        add = ("POST", "/matrix", envelope("matrix", "add", "<t:x>1</t:x><t:y>2</t:y>"), SOAP)
+        for calls in (4000, *[100] * 5):
+            at_once([[add] * (calls // divisor)] * 4, base, certificate)
+        for _ in range(3):
+            fishplate(programs, "call", f"{base}/copy", f"data:{file}", f"out:copy={place / 'back'}", "--cacert", certificate)
 
 
 def streams(programs: Path, place: Path, divisor: int) -> None:
@@ -151,13 +167,15 @@ def drive(client: list[object], url: str, divisor: int) -> None:
     assert all(json.loads(line)["equal"] for line in done.splitlines()), done
 
 
-def at_once(clients: Iterable[list[tuple[str, str, bytes, dict[str, str]]]], base: str) -> None:
+def at_once(clients: Iterable[list[tuple[str, str, bytes, dict[str, str]]]], base: str,
+            certificate: Path | None = None) -> None:
     """Each client's requests over a connection of its own, one after the other."""
     address = urllib.parse.urlsplit(base).netloc
+    trusted = ssl.create_default_context(cafile=certificate) if certificate else None
     failed = []
 
     def ask(requests: list[tuple[str, str, bytes, dict[str, str]]]) -> None:
-        connection = http.client.HTTPConnection(address)
+        connection = http.client.HTTPSConnection(address, context=trusted) if trusted else http.client.HTTPConnection(address)
         for method, path, body, headers in requests:
             connection.request(method, path, body, headers)
             with connection.getresponse() as answer:

@@ -15,7 +15,7 @@ import messages
 import tls
 from peers import BUFFERS, Peers, Side
 from place import ROOT, Place
-from server import serving_words
+from server import self_signed, serving_words
 from tools import Tools
 
 SIZES = (1, 23, 91, 362, 700, 1000, 2000)  # of doubles squared: 8 B to 32 MB
@@ -28,7 +28,7 @@ def measure(tools: Tools, place: Place, rounds: int) -> dict[str, Any]:
     peers = Peers(place, ROOT / ".cache/messages")
     program = " ".join(map(str, peers.rank_program("ours", BUFFERS)))
     description = f'name = "rank"\ncommand = "{program} [in val socket:string]"\n\n[ranks]\nmax = 2\n'
-    certificate, key = tls.self_signed(tools.scratch)
+    certificate, key = self_signed(tools.scratch)
     # Whom servers, ranks and the command trust.
     trusted = {"SSL_CERT_FILE": str(certificate), "FISHPLATE_CA_FILE": str(certificate)}
     before = machine.load()

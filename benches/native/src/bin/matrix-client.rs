@@ -17,6 +17,10 @@ use fishplate_wire::{
 };
 use tokio::runtime::Runtime;
 
+/// As in the program `fishplate`, whose client this is.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Answers are wanted in memory, as every other client of the benchmark has them.
 const IN_MEMORY: usize = 1 << 30;
 

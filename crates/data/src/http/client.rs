@@ -235,7 +235,64 @@ impl<B: RequestBody> std::fmt::Debug for ResponseBody<B> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::{BodyExt as _, Empty};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::http::{SystemAddresses, idle};
+
+    /// Answers any number of requests over each connection, with the connection's number; tells the
+    /// numbers of those that the client closed.
+    async fn counting() -> (String, mpsc::UnboundedReceiver<u32>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let (tell, closed) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            for number in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                let tell = tell.clone();
+                tokio::spawn(async move {
+                    let mut stream = BufReader::new(stream);
+                    let mut line = String::new();
+                    while stream.read_line(&mut line).await.unwrap() > 0 {
+                        if line.ends_with("\r\n\r\n") {
+                            let answer =
+                                format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
+                            stream.write_all(answer.as_bytes()).await.unwrap();
+                            line.clear();
+                        }
+                    }
+                    tell.send(number)
+                });
+            }
+        });
+        (url, closed)
+    }
+
+    async fn asked(client: &Client<Empty<Bytes>>, url: &str) -> String {
+        let answer = client.send(Request::get(url).body(Empty::new()).unwrap()).await.unwrap();
+        let text = answer.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(text.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_connection_waits_for_the_next_request_but_not_for_long() {
+        let (url, mut closed) = counting().await;
+        let hour = Duration::from_secs(3600);
+        let client = Client::new(Arc::new(SystemAddresses), Trust::System, hour, 0);
+        assert_eq!(asked(&client, &url).await, "0");
+        assert_eq!(asked(&client, &url).await, "0");
+        tokio::time::pause();
+        // From here on time passes where everybody waits: until the connection is swept.
+        let begun = tokio::time::Instant::now();
+        let most = idle::LIFE + idle::SWEEP_EVERY;
+        assert_eq!(tokio::time::timeout(most, closed.recv()).await, Ok(Some(0)));
+        assert!(begun.elapsed() >= idle::LIFE, "{:?}", begun.elapsed());
+        tokio::time::resume();
+        assert_eq!(asked(&client, &url).await, "1");
+    }
 
     #[test]
     fn the_header_host_is_host_and_port_alone() {

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::connection::{Connection, RequestBody};
 
 /// Servers close idle connections after some time (nginx and ours after 75 s); ours go before. A new one costs more than its
 /// round trips, because it begins slowly: docs/decisions/0009-one-http-client.md has figures.
-const LIFE: Duration = Duration::from_secs(60);
+pub(super) const LIFE: Duration = Duration::from_secs(60);
 /// How often those that have waited too long are looked for: so that these, too, are gone before their server closes them.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
+pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Idle connections that are kept to one peer.
 const KEPT: usize = 64;
 
