@@ -175,7 +175,9 @@ generated: binary
 training: binary
 	$(PYTHON) packaging/train.py --quick target/debug
 
+# With the program that was just built, not with one of `make demo`.
 .PHONY: examples
+examples: export FISHPLATE = $(CURDIR)/$(DEBUG_BINARY)
 examples: binary
 	$(call need,openssl,openssl,the certificate of two sites)
 	examples/pipe/install.sh

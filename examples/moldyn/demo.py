@@ -126,7 +126,7 @@ def options() -> argparse.Namespace:
     add = parser.add_argument
     add("--cells", type=int, default=13, help="in each direction: 4 * CELLS^3 particles (%(default)s)")
     add("--ranks", type=int, default=2, help="at each site (%(default)s)")
-    add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
+    add("--fishplate", type=Path, help="the binary (FISHPLATE, target/release, target/debug, then PATH)")
     chosen = parser.parse_args()
     if chosen.cells < 1 or not 1 <= chosen.ranks <= 8:
         parser.error("--cells must be at least 1, --ranks from 1 to 8")

@@ -73,7 +73,7 @@ def options() -> argparse.Namespace:
     add("--ranks", type=int, nargs="+", default=[1, 2, 4, 8], help="how many (1 2 4 8)")
     add("--rounds", type=int, default=3, help="runs of each (%(default)s)")
     add("--transport", default="soap", choices=("soap", "tcp", "shared-memory"), help="of messages (%(default)s)")
-    add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
+    add("--fishplate", type=Path, help="the binary (FISHPLATE, target/release, target/debug, then PATH)")
     chosen = parser.parse_args()
     if min(*chosen.cells, *chosen.ranks, chosen.rounds, 1) < 1:
         parser.error("all numbers must be at least 1")

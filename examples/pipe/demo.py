@@ -55,7 +55,7 @@ def options() -> argparse.Namespace:
         help="CalculiX's equation solver (%(default)s)",
     )
     add("--repeat", type=int, default=3, help="runs of each step each way, at most (%(default)s)")
-    add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
+    add("--fishplate", type=Path, help="the binary (FISHPLATE, target/release, target/debug, then PATH)")
     add("--direct", action="store_true", help="run the programs directly only, without Fishplate")
     add("--output", type=Path, default=ROOT / "demo-output", help="where results go (%(default)s)")
     add("--json", action="store_true", help="also write the figures to pipe.json in the output")

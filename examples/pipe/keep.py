@@ -73,7 +73,7 @@ def keep(binary: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
+    parser.add_argument("--fishplate", type=Path, help="the binary (FISHPLATE, target/release, target/debug, then PATH)")
     chosen = parser.parse_args()
     return process.main("keep", lambda: keep(fishplate_binary(chosen.fishplate)))
 

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def fishplate_binary(chosen: Path | None) -> Path:
-    """The binary to drive."""
+    """The binary to drive: this one, or that of the variable FISHPLATE, or one that was built here, or of PATH."""
+    if chosen is None and os.environ.get("FISHPLATE"):
+        chosen = Path(os.environ["FISHPLATE"])
     places = (
         [chosen]
         if chosen

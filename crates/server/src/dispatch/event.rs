@@ -48,13 +48,13 @@ impl<'h> Event<'h> {
 
     fn log(&self, job: Option<JobId>, fault: Option<&str>, why: &str) {
         let Self { service, definition, .. } = *self;
-        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ms = || u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let job = job.or(self.job).map(tracing::field::display);
         let caller = (!self.caller.is_anonymous()).then(|| self.caller.as_str());
         let why = (!why.is_empty()).then_some(why);
         macro_rules! line {
             ($level:ident) => {
-                tracing::$level!(service, caller, job, ms, fault, why, "{}", definition.name)
+                tracing::$level!(service, caller, job, ms = ms(), fault, why, "{}", definition.name)
             };
         }
         match definition.verb {

@@ -21,9 +21,10 @@ use crate::settings::Settings;
 pub struct Incoming<B> {
     body: B,
     limits: BodyLimits,
-    begun: Instant,
-    /// When something came last, or was asked for since.
-    last: Instant,
+    /// How long its sender was waited for.
+    waited: Duration,
+    /// Since when he is waited for now.
+    since: Option<Instant>,
     read: u64,
     ended: bool,
     /// Rings when nothing has come for too long, or earlier: it is moved only when it rings.
@@ -89,9 +90,9 @@ where
             drain_size: settings.drain_size,
             drain_time: settings.drain_time,
         };
-        let begun = Instant::now();
-        let (read, ended, alarm, asked, transfer) = (0, false, None, false, None);
-        Self { body, limits, begun, last: begun, read, ended, alarm, asked, transfer }
+        let (waited, since, alarm, transfer) = (Duration::ZERO, None, None, None);
+        let (read, ended, asked) = (0, false, false);
+        Self { body, limits, waited, since, read, ended, alarm, asked, transfer }
     }
 
     /// Has what is read of it counted as a transfer.
@@ -121,9 +122,7 @@ where
     /// [`ReadError`]; the body must not be read on.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
         // While nobody asked, it was not the sender who was slow.
-        let now = Instant::now();
-        self.begun += now.duration_since(self.last);
-        self.last = now;
+        self.since = None;
         while !self.ended {
             // Whoever told a length need not be asked again for the end.
             if self.body.is_end_stream() {
@@ -139,9 +138,8 @@ where
             let Ok(data) = frame.into_data() else { continue };
             self.read += data.len() as u64;
             self.transfer.iter_mut().for_each(|transfer| transfer.came += data.len() as u64);
-            self.last = Instant::now();
-            let elapsed = self.last.duration_since(self.begun);
-            if elapsed > self.limits.stall && self.read < self.limits.rate * elapsed.as_secs() {
+            let waited = self.waited;
+            if waited > self.limits.stall && self.read < self.limits.rate * waited.as_secs() {
                 return Err(self.gone(ReadError::Trickles(self.limits.rate)));
             }
             if !data.is_empty() {
@@ -151,13 +149,14 @@ where
         Ok(None)
     }
 
-    /// The next frame. A body that came with its header costs no timer, and one that comes in many
-    /// frames costs one.
+    /// The next frame. A body that came with its header costs no look at the clock, and one that comes in
+    /// many frames costs one timer.
     fn poll_frame(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Frame<Bytes>>, ReadError>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            self.waited += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
             let broken = |error: B::Error| ReadError::Broken(error.to_string());
             return Poll::Ready(frame.transpose().map_err(broken));
         }
@@ -168,7 +167,7 @@ where
             return Poll::Pending;
         }
         let stall = self.limits.stall;
-        let due = self.last + stall;
+        let due = *self.since.get_or_insert_with(Instant::now) + stall;
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
         while alarm.as_mut().poll(context).is_ready() {
             if alarm.deadline() >= due {

@@ -45,7 +45,7 @@ def options() -> argparse.Namespace:
     add("--fields", action="store_true", help="save meshes and fields of each step as VTU, for ParaView")
     add("--name", default="pipe", help="of the run (%(default)s)")
     add("--anew", action="store_true", help="forget what a run of this name had done")
-    add("--fishplate", type=Path, help="the binary (target/release, target/debug, then PATH)")
+    add("--fishplate", type=Path, help="the binary (FISHPLATE, target/release, target/debug, then PATH)")
     add("--output", type=Path, default=ROOT / "demo-output", help="where results and the run go (%(default)s)")
     return parser.parse_args()
 
