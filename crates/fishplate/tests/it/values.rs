@@ -86,7 +86,7 @@ fn a_full_queue_of_texts_fills_neither_memory_nor_the_store() {
 
 #[test]
 fn many_calls_with_texts_at_once_are_all_answered_within_the_limit() {
-    const CALLS: usize = 16;
+    const CALLS: usize = 32;
     let mut server = Server::prepare();
     let memory = format!("message_memory={}KiB", MESSAGES >> 10);
     serve(&mut server, &[&memory]);
