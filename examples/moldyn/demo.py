@@ -35,7 +35,7 @@ def compile_program(binary: Path, folder: Path) -> Path:
     """moldyn.c for the MPI standard's ABI, linked to the library beside the binary."""
     program, library = folder / "moldyn", binary.with_name("libmpi_abi.so")
     if not library.exists():
-        raise Failed(f"{library} is missing: please build it beside the program (cargo build --package fishplate-mpi, with --release for target/release)")
+        raise Failed(f"{library} is missing: please build it beside the program (cargo build [--release] --package fishplate-mpi)")
     command = ["cc", "-O2", "-I", ROOT / "crates/mpi/include", HERE / "moldyn.c", library, "-lm", "-o", program]
     ran(command, "compiling moldyn.c")
     return program

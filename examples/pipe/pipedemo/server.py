@@ -33,7 +33,8 @@ def fishplate_binary(chosen: Path | None) -> Path:
     found = None if chosen else shutil.which("fishplate")
     if found is None:
         raise Failed(
-            "no fishplate binary: please build it (cargo build --release) or name it (--fishplate)"
+            f"no fishplate binary{f' at {chosen}' if chosen else ''}: please build it (cargo build --release) or "
+            "name it (--fishplate, or the variable FISHPLATE)"
         )
     return Path(found)
 

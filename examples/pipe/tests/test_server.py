@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from pipedemo import process
 from pipedemo.process import Failed
-from pipedemo.server import Server, holders
+from pipedemo.server import Server, fishplate_binary, holders
 
 STAND_IN = """#!{python}
 import os, sys, time
@@ -97,3 +98,15 @@ def test_a_program_is_ended_when_we_are_interrupted_while_it_starts(tmp_path, mo
     with pytest.raises(KeyboardInterrupt):
         process.run(["sleep", "600"], tmp_path, tmp_path / "out", tmp_path / "err")
     assert holders(tmp_path) == []
+
+
+def test_the_binary_is_the_one_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, of_variable, missing = tmp_path / "chosen", tmp_path / "variable", tmp_path / "missing"
+    for program in (chosen, of_variable):
+        program.touch(0o755)
+    monkeypatch.setenv("FISHPLATE", str(of_variable))
+    assert fishplate_binary(None) == of_variable
+    assert fishplate_binary(chosen) == chosen
+    monkeypatch.setenv("FISHPLATE", str(missing))
+    with pytest.raises(Failed, match=str(missing)):
+        fishplate_binary(None)

@@ -1,6 +1,6 @@
 //! Sites that nobody can dial: their servers dial another one, which passes on what others want of them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
@@ -200,6 +200,16 @@ fn asked(relay: &Server, method: &str, path: &str, fields: &str) -> TcpStream {
     stream
 }
 
+/// Has so many requests wait for an answer. One that was refused, because who asked last had not let go yet, is
+/// asked again.
+fn keep_waiting(waiting: &mut Vec<TcpStream>, count: usize, ask: impl Fn() -> TcpStream) {
+    waiting.retain(|stream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    });
+    waiting.extend((waiting.len()..count).map(|_| ask()));
+}
+
 /// Reads what comes until the end of so many heads.
 fn heads(stream: &mut TcpStream, count: usize) {
     let mut said = Vec::new();
@@ -274,10 +284,9 @@ fn what_comes_through_a_relay_has_limits_of_its_own() {
     let limits = ["--limit", "connections_per_peer=2", "--limit", "relay_connections=2"];
     let _site = hidden(1, &[&relay], &[&["--open"][..], &limits].concat());
     until("it is reached", || curl(&[&ready]).status == 200);
-    // More of them, since what asked last may not have let go yet; those that are too many are refused.
     let mut callers = Vec::new();
     until("both are in use", || {
-        callers.push(slow());
+        keep_waiting(&mut callers, 2, slow);
         curl(&[&ready]).status == 503
     });
     drop(callers);
@@ -289,7 +298,8 @@ fn what_comes_through_a_relay_has_limits_of_its_own() {
     until("it is reached", || curl(&[&ready]).status == 200);
     let mut callers = Vec::new();
     until("it is in use", || {
-        callers.push(asked(&relay, "POST", "berlin/ring", "Content-Length: 9\r\n"));
+        let slow = || asked(&relay, "POST", "berlin/ring", "Content-Length: 9\r\n");
+        keep_waiting(&mut callers, 1, slow);
         let told = curl(&[&ready]);
         told.status == 503 && told.text().contains("site berlin has 1 connections in use")
     });
